@@ -1,1 +1,12 @@
-export {};
+export { type ActorKind, actorKind, type Context, type TimerId } from './actor.js';
+export { KernelError, type KernelErrorCode } from './errors.js';
+export { exponential, power, standardNormal } from './mathematics.js';
+export { type ActorId, body, type MessageType, type MessageView, message, record } from './message.js';
+export type { ActorReference, Cell, Model, World } from './model.js';
+export { defineProgram, type Program } from './program.js';
+export * from './shard-engine.js';
+export * from './model.js';
+export * from './limits.js';
+export * from './program.js';
+export * from './placement.js';
+export * from './simulation.js';

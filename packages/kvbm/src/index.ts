@@ -1,1 +1,13 @@
-export {};
+export * from './block-cache.js';
+export * from './block-pool.js';
+export * from './block-pool-check.js';
+export * from './block-pool-state.js';
+export * from './eviction.js';
+export * from './fair-pipe.js';
+export * from './identity.js';
+export * from './identity-table.js';
+export * from './kv-events.js';
+export * from './onboard-plan.js';
+export * from './prefix-index.js';
+export * from './recent-identities.js';
+export * from './tier-store.js';

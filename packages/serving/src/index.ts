@@ -1,1 +1,16 @@
-export {};
+export * from './blocks.js';
+export * from './catalogue.js';
+export type { Basis, EngineProfile } from './catalogue-parse.js';
+export * from './engine.js';
+export * from './engine-state.js';
+export * from './events.js';
+export * from './memory.js';
+export * from './timing.js';
+export * from './timing-polynomial.js';
+export * from './timing-roofline.js';
+export * from './timing-table.js';
+export * from './experiment.js';
+export * from './closed-loop.js';
+export * from './measured.js';
+export * from './accuracy.js';
+export * from './calibrate.js';

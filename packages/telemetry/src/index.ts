@@ -1,1 +1,16 @@
-export {};
+export * from './export/metrics.js';
+export * from './export/trace-events.js';
+export * from './records/decisions.js';
+export * from './records/names.js';
+export * from './records/requests.js';
+export * from './records/series.js';
+export { type ColumnTable, drainSegments } from './records/table.js';
+export * from './report/write.js';
+export * from './run/compare.js';
+export * from './run/explain.js';
+export * from './run/folder.js';
+export * from './run/query.js';
+export type { RunNames } from './run/tables.js';
+export * from './statistics/histogram.js';
+export * from './statistics/summary.js';
+export * from './statistics/values.js';

@@ -1,0 +1,251 @@
+import { updateCompletion } from './completion-heap.js';
+import type { FlowAllocator } from './flow-state.js';
+import { CAPPED, NEW_FLOW } from './flow-state.js';
+import type { SolverScratch } from './solver-scratch.js';
+import { prepareScratch } from './solver-scratch.js';
+
+/**
+ * Bottleneck-local water-filling. An allocation is the max-min fair one exactly when every flow has a bottleneck: a full link
+ * on which no flow has a higher level, level = rate / weight (Bertsekas and Gallager, Data Networks, 6.5.2), or sits at its cap.
+ * So after a change only the flows that lose their bottleneck need new rates. Start with those next to the change,
+ * fill them with all others held still, add every held flow whose bottleneck is gone or that now has more than a flow it
+ * shares a full link with, repeat until there is none. The set only grows, so this ends, at worst with the connected component.
+ */
+export function resolveRates(allocator: FlowAllocator): void {
+  const scratch = prepareScratch(allocator);
+  seed(allocator, scratch);
+  let filledCount = 0;
+  while (scratch.affectedCount > filledCount) {
+    filledCount = scratch.affectedCount;
+    allocator.fillCount++;
+    fill(allocator, scratch);
+    widen(allocator, scratch);
+  }
+  apply(allocator, scratch);
+  for (let i = 0; i < allocator.dirtyCount; i++) allocator.linkDirty[allocator.dirtyLinks[i]!] = 0;
+  allocator.dirtyCount = 0;
+  allocator.newCount = 0;
+  allocator.solveCount++;
+  allocator.solvedFlowCount += scratch.affectedCount;
+}
+
+/** Less than this share of a link is rounding, not room. */
+const ROUNDING = 1e-12;
+/** A rate that moves less than this keeps its old course, so that rounding does not move completions. */
+const UNCHANGED = 1e-12;
+
+function seed(allocator: FlowAllocator, scratch: SolverScratch): void {
+  for (let i = 0; i < allocator.newCount; i++) include(allocator, scratch, allocator.newSlots[i]!);
+  for (let i = 0; i < allocator.dirtyCount; i++) {
+    const link = allocator.dirtyLinks[i]!;
+    const wholeLink = allocator.linkDirty[link] === 2;
+    for (let entry = allocator.linkHead[link]!; entry !== -1; entry = allocator.nextEntry[entry]!) {
+      const slot = (entry / allocator.hopLimit) | 0;
+      if (wholeLink || allocator.bottlenecks[slot] === link) include(allocator, scratch, slot);
+    }
+  }
+}
+
+/** Moves a flow from the held to the affected ones and gives its rate back to its links. */
+function include(allocator: FlowAllocator, scratch: SolverScratch, slot: number): void {
+  if (scratch.affectedStamp[slot] === scratch.epoch) return;
+  scratch.affectedStamp[slot] = scratch.epoch;
+  scratch.affected[scratch.affectedCount++] = slot;
+  // A new flow counts as moved in its first filling whatever it gets.
+  scratch.newRate[slot] = allocator.rates[slot]!;
+  scratch.newLevel[slot] = allocator.levels[slot]!;
+  scratch.newBottleneck[slot] = allocator.bottlenecks[slot]!;
+  const rate = allocator.rates[slot]!;
+  const weight = allocator.weights[slot]!;
+  const base = slot * allocator.hopLimit;
+  for (let hop = 0; hop < allocator.hops[slot]!; hop++) {
+    const link = allocator.pathLinks[base + hop]!;
+    if (scratch.linkStamp[link] !== scratch.epoch) openLink(allocator, scratch, link);
+    scratch.free[link]! += rate;
+    scratch.weight[link]! += weight;
+    scratch.count[link]!++;
+  }
+}
+
+function openLink(allocator: FlowAllocator, scratch: SolverScratch, link: number): void {
+  const { hopLimit, linkHead, nextEntry, rates } = allocator;
+  scratch.linkStamp[link] = scratch.epoch;
+  scratch.openLinks[scratch.openCount++] = link;
+  let free = allocator.freeBytesPerSecond[link]!;
+  for (let entry = linkHead[link]!; entry !== -1; entry = nextEntry[entry]!) free -= rates[(entry / hopLimit) | 0]!;
+  scratch.free[link] = free;
+  scratch.weight[link] = 0;
+  scratch.count[link] = 0;
+}
+
+/**
+ * Fills the affected flows over what the held ones leave. The level at which a link would fill up only rises while other flows
+ * are fixed, so every link that is the lowest one for all its flows can be settled at once, not only the lowest of all:
+ * a few passes over the flows instead of one step a bottleneck.
+ */
+function fill(allocator: FlowAllocator, scratch: SolverScratch): void {
+  startFilling(allocator, scratch);
+  while (scratch.unfixedFlows > 0) {
+    levelLinks(scratch);
+    findLowest(allocator, scratch);
+    fixSettled(allocator, scratch);
+  }
+}
+
+function startFilling(allocator: FlowAllocator, scratch: SolverScratch): void {
+  scratch.fillEpoch++;
+  scratch.movedCount = 0;
+  scratch.activeCount = scratch.openCount;
+  for (let i = 0; i < scratch.openCount; i++) {
+    const link = scratch.openLinks[i]!;
+    const whole = allocator.freeBytesPerSecond[link]!;
+    const allAffected = scratch.count[link] === allocator.linkFlowCount[link];
+    scratch.residual[link] = allAffected ? whole : scratch.free[link]! > whole * ROUNDING ? scratch.free[link]! : 0;
+    scratch.weightLeft[link] = scratch.weight[link]!;
+    scratch.unfixedCount[link] = scratch.count[link]!;
+    scratch.filledLevel[link] = -1;
+    scratch.activeLinks[i] = link;
+  }
+  scratch.unfixedFlows = scratch.affectedCount;
+  for (let i = 0; i < scratch.affectedCount; i++) scratch.unfixed[i] = scratch.affected[i]!;
+}
+
+function levelLinks(scratch: SolverScratch): void {
+  const { activeLinks, unfixedCount, residual, weightLeft, linkLevel, lowestFor } = scratch;
+  let kept = 0;
+  for (let i = 0; i < scratch.activeCount; i++) {
+    const link = activeLinks[i]!;
+    if (unfixedCount[link] === 0) continue;
+    activeLinks[kept++] = link;
+    linkLevel[link] = residual[link]! / weightLeft[link]!;
+    lowestFor[link] = unfixedCount[link]!;
+  }
+  scratch.activeCount = kept;
+}
+
+/** Finds each flow's lowest level, and takes a vote from every link of it that lies higher. */
+function findLowest(allocator: FlowAllocator, scratch: SolverScratch): void {
+  const { pathLinks, hopLimit, hops, capBytesPerSecond, weights } = allocator;
+  const { unfixed, linkLevel, lowestFor, flowLevel } = scratch;
+  for (let i = 0; i < scratch.unfixedFlows; i++) {
+    const slot = unfixed[i]!;
+    const start = slot * hopLimit;
+    const end = start + hops[slot]!;
+    let level = capBytesPerSecond[slot]! / weights[slot]!;
+    for (let entry = start; entry < end; entry++) {
+      const other = linkLevel[pathLinks[entry]!]!;
+      if (other < level) level = other;
+    }
+    flowLevel[slot] = level;
+    for (let entry = start; entry < end; entry++) {
+      const link = pathLinks[entry]!;
+      if (linkLevel[link]! > level) lowestFor[link]!--;
+    }
+  }
+}
+
+/** Fixes the flows at their cap and those on a link that is the lowest for all its flows; keeps the rest. */
+function fixSettled(allocator: FlowAllocator, scratch: SolverScratch): void {
+  const { pathLinks, hopLimit, hops, capBytesPerSecond, weights } = allocator;
+  const { unfixed, linkLevel, lowestFor, flowLevel, settledAt } = scratch;
+  for (let i = 0; i < scratch.activeCount; i++) {
+    const link = scratch.activeLinks[i]!;
+    settledAt[link] = lowestFor[link] === scratch.unfixedCount[link] ? linkLevel[link]! : -1;
+  }
+  let kept = 0;
+  for (let i = 0; i < scratch.unfixedFlows; i++) {
+    const slot = unfixed[i]!;
+    const level = flowLevel[slot]!;
+    const start = slot * hopLimit;
+    const end = start + hops[slot]!;
+    let entry = start;
+    while (entry < end && settledAt[pathLinks[entry]!] !== level) entry++;
+    if (entry < end) fix(allocator, scratch, slot, level * weights[slot]!, level, pathLinks[entry]!);
+    else if (level === capBytesPerSecond[slot]! / weights[slot]!) fix(allocator, scratch, slot, capBytesPerSecond[slot]!, level, CAPPED);
+    else unfixed[kept++] = slot;
+  }
+  scratch.unfixedFlows = kept;
+}
+
+function fix(allocator: FlowAllocator, scratch: SolverScratch, slot: number, rate: number, level: number, bottleneck: number): void {
+  const { residual, weightLeft, unfixedCount, movedStamp, fillEpoch, newRate } = scratch;
+  const { pathLinks } = allocator;
+  const before = newRate[slot]!;
+  const moved = scratch.newBottleneck[slot] !== bottleneck || Math.abs(rate - before) > before * UNCHANGED;
+  scratch.fixedStamp[slot] = fillEpoch;
+  newRate[slot] = rate;
+  scratch.newLevel[slot] = level;
+  scratch.newBottleneck[slot] = bottleneck;
+  if (bottleneck >= 0) scratch.filledLevel[bottleneck] = level;
+  const start = slot * allocator.hopLimit;
+  const end = start + allocator.hops[slot]!;
+  const weight = allocator.weights[slot]!;
+  for (let entry = start; entry < end; entry++) {
+    const link = pathLinks[entry]!;
+    const left = residual[link]! - rate;
+    residual[link] = Math.max(left, 0);
+    weightLeft[link]! -= weight;
+    unfixedCount[link]!--;
+    if (!moved || movedStamp[link] === fillEpoch) continue;
+    movedStamp[link] = fillEpoch;
+    scratch.movedLinks[scratch.movedCount++] = link;
+  }
+}
+
+/** Adds the held flows that the filling has robbed of their bottleneck, or that hold more than their due, where anything moved. */
+function widen(allocator: FlowAllocator, scratch: SolverScratch): void {
+  for (let i = 0; i < scratch.movedCount; i++) {
+    const link = scratch.movedLinks[i]!;
+    if (allocator.linkFlowCount[link]! > scratch.count[link]!) widenAt(allocator, scratch, link);
+  }
+}
+
+function widenAt(allocator: FlowAllocator, scratch: SolverScratch, link: number): void {
+  const { hopLimit, linkHead, nextEntry, rates, levels, bottlenecks, tolerance } = allocator;
+  const { fixedStamp, fillEpoch } = scratch;
+  let load = 0;
+  let highest = 0;
+  for (let entry = linkHead[link]!; entry !== -1; entry = nextEntry[entry]!) {
+    const slot = (entry / hopLimit) | 0;
+    const filled = fixedStamp[slot] === fillEpoch;
+    load += filled ? scratch.newRate[slot]! : rates[slot]!;
+    const level = filled ? scratch.newLevel[slot]! : levels[slot]!;
+    if (level > highest) highest = level;
+  }
+  const full = load >= allocator.freeBytesPerSecond[link]! * (1 - tolerance);
+  const filledLevel = scratch.filledLevel[link]!;
+  for (let entry = linkHead[link]!; entry !== -1; entry = nextEntry[entry]!) {
+    const slot = (entry / hopLimit) | 0;
+    if (fixedStamp[slot] === fillEpoch) continue;
+    const level = levels[slot]!;
+    const lostBottleneck = bottlenecks[slot] === link && (!full || level < highest * (1 - tolerance));
+    const holdsTooMuch = filledLevel >= 0 && level > filledLevel * (1 + tolerance);
+    if (lostBottleneck || holdsTooMuch) include(allocator, scratch, slot);
+  }
+}
+
+/** Gives the affected flows their new rates; bytes done so far are fixed at the present time. */
+function apply(allocator: FlowAllocator, scratch: SolverScratch): void {
+  const { nowNs, rates, levels, bottlenecks, anchorNs, doneBytes, sizeBytes } = allocator;
+  for (let i = 0; i < scratch.affectedCount; i++) {
+    const slot = scratch.affected[i]!;
+    const rate = scratch.newRate[slot]!;
+    const before = rates[slot]!;
+    const isNew = bottlenecks[slot] === NEW_FLOW;
+    bottlenecks[slot] = scratch.newBottleneck[slot]!;
+    if (!isNew && Math.abs(rate - before) <= before * UNCHANGED) continue;
+    const done = doneBytes[slot]! + (before * (nowNs - anchorNs[slot]!)) / 1e9;
+    doneBytes[slot] = Math.min(done, sizeBytes[slot]!);
+    anchorNs[slot] = nowNs;
+    rates[slot] = rate;
+    levels[slot] = scratch.newLevel[slot]!;
+    updateCompletion(allocator, slot, completionAt(nowNs, sizeBytes[slot]! - doneBytes[slot]!, rate));
+  }
+}
+
+function completionAt(nowNs: number, leftBytes: number, rate: number): number {
+  if (leftBytes <= 0) return nowNs;
+  if (rate === 0 || leftBytes === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
+  // A millionth of a ns is rounding, not a further ns.
+  return nowNs + Math.max(0, Math.ceil((leftBytes * 1e9) / rate - 1e-6));
+}

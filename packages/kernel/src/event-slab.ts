@@ -1,0 +1,107 @@
+import { KernelError } from './errors.js';
+
+/**
+ * All pending events of a shard in one typed array. An event is a slot; slot s owns the doubles from s * slotWords:
+ *   0 time ns | 1 sender's sequence number | 2 step, sender (two int32) | 3 target, kind and flags (two int32) | 4..9 numeric fields
+ * One record a slot, not one array a column: an event is then one or two cache lines.
+ */
+export const slotWords = 10;
+export const fieldOffset = 4;
+
+/** Positions of the int32 halves inside a slot's record (index = slot * 2 * slotWords + offset). */
+export const stepOffset = 4;
+export const senderOffset = 5;
+export const targetOffset = 6;
+export const kindOffset = 7;
+
+/** The kind word: message number in the low bits, then flags. */
+export const kindMask = 0xffff;
+export const bodyFlag = 1 << 16;
+export const timerFlag = 1 << 17;
+
+/** Target of a cancelled event: it stays where it is in the queue and is dropped when met. */
+export const cancelledTarget = -1;
+
+/** Where the handler's message lies; views read through it, so growth of the slab inside a handler is safe. */
+export interface EventCursor {
+  words: Float64Array;
+  base: number;
+  sender: number;
+  body: unknown;
+}
+
+export class EventSlab {
+  words: Float64Array<ArrayBuffer>;
+  integers: Int32Array<ArrayBuffer>;
+  /** Links of free slots, and of queue buckets. */
+  next: Int32Array<ArrayBuffer>;
+  /** Bodies by slot; touched only where the body flag is set. */
+  readonly bodies: unknown[] = [];
+  readonly cursor: EventCursor;
+  liveCount = 0;
+  #firstFree = -1;
+  #unusedFrom = 0;
+  #capacity: number;
+  readonly #maximumSlots: number;
+
+  /** @param limitBytes greatest size of the slab; passing it throws a `limit` error. */
+  constructor(limitBytes: number, initialCapacity = 1024) {
+    this.#capacity = initialCapacity;
+    this.#maximumSlots = Math.max(initialCapacity, Math.floor(limitBytes / (slotWords * 8 + 4)));
+    this.words = new Float64Array(initialCapacity * slotWords);
+    this.integers = new Int32Array(this.words.buffer);
+    this.next = new Int32Array(initialCapacity);
+    this.cursor = { words: this.words, base: -1, sender: -1, body: undefined };
+  }
+
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  allocate(): number {
+    this.liveCount++;
+    const slot = this.#firstFree;
+    if (slot >= 0) {
+      this.#firstFree = this.next[slot] as number;
+      return slot;
+    }
+    if (this.#unusedFrom === this.#capacity) this.#grow();
+    return this.#unusedFrom++;
+  }
+
+  free(slot: number): void {
+    this.liveCount--;
+    this.next[slot] = this.#firstFree;
+    this.#firstFree = slot;
+  }
+
+  /** True when the event of slot `a` lies before that of slot `b`, their times being equal: step, sender, sequence number. */
+  tieBefore(a: number, b: number): boolean {
+    const integers = this.integers;
+    const baseA = a * (2 * slotWords);
+    const baseB = b * (2 * slotWords);
+    const stepA = integers[baseA + stepOffset] as number;
+    const stepB = integers[baseB + stepOffset] as number;
+    if (stepA !== stepB) return stepA < stepB;
+    const senderA = integers[baseA + senderOffset] as number;
+    const senderB = integers[baseB + senderOffset] as number;
+    if (senderA !== senderB) return senderA < senderB;
+    return (this.words[a * slotWords + 1] as number) < (this.words[b * slotWords + 1] as number);
+  }
+
+  #grow(): void {
+    const capacity = Math.min(this.#capacity * 2, this.#maximumSlots);
+    if (capacity <= this.#capacity) {
+      throw new KernelError('limit', `pending events fill their ${this.#maximumSlots} slots; raise limits.pendingBytes or send less`);
+    }
+    const words = new Float64Array(capacity * slotWords);
+    words.set(this.words);
+    const next = new Int32Array(capacity);
+    next.set(this.next);
+    this.words = words;
+    this.integers = new Int32Array(words.buffer);
+    this.next = next;
+    this.cursor.words = words;
+    this.#capacity = capacity;
+  }
+}

@@ -1,0 +1,132 @@
+import { KernelError } from './errors.js';
+import type { EventCursor } from './event-slab.js';
+
+/** The greatest count of numeric fields in a message or record. */
+export const maximumFields = 6;
+
+declare const bodyOf: unique symbol;
+declare const accepts: unique symbol;
+
+/**
+ * The id of an actor: an index into the actors sorted by name, so it does not depend on placement.
+ * `Accepts` is the union of message names its kind handles; sending anything else does not compile.
+ */
+export type ActorId<Accepts extends string = string> = number & { readonly [accepts]?: (message: Accepts) => void };
+
+/** A declared message (or record): a name, up to six numeric fields, and possibly a body. */
+export interface MessageType<Name extends string = string, Fields extends readonly string[] = readonly string[], Body = unknown> {
+  readonly name: Name;
+  readonly fields: Fields;
+  readonly hasBody: boolean;
+  /** Number of this declaration in this process; never part of a result. */
+  readonly declaration: number;
+  readonly [bodyOf]?: Body;
+}
+
+/** Marks the type of a body; carries nothing at run time. */
+export interface BodyType<Body> {
+  readonly [bodyOf]?: Body;
+}
+
+/** One number for each declared field. */
+export type FieldValues<T extends MessageType> = T['fields'] extends infer Fields extends readonly string[] ? { -readonly [K in keyof Fields]: number } : never;
+
+/** What a body-carrying declaration carries; `never` without one. */
+export type BodyOf<T extends MessageType> = T extends MessageType<string, readonly string[], infer Body> ? Body : never;
+
+/**
+ * What a handler sees of a message: its sender, each numeric field by name, and the body.
+ * The object is reused for every message of its type and is invalid after the handler returns.
+ */
+export type MessageView<T extends MessageType> = { readonly sender: ActorId } & {
+  readonly [F in T['fields'][number]]: number;
+} & (unknown extends BodyOf<T> ? { readonly body: unknown } : [BodyOf<T>] extends [never] ? unknown : { readonly body: BodyOf<T> });
+
+let declarations = 0;
+
+/** Declares the type of a body: `message('stored', ['worker'], body<StoredBlocks>())`. */
+export function body<Body>(): BodyType<Body> {
+  return {};
+}
+
+/**
+ * Declares a message: its name, the names of its numeric fields in the order they are sent, and possibly a body.
+ * @throws KernelError `bad-model` for more than six fields, a repeated field, or a reserved name (`sender`, `body`).
+ */
+export function message<const Name extends string>(name: Name): MessageType<Name, readonly [], never>;
+export function message<const Name extends string, const Fields extends readonly string[]>(name: Name, fields: Fields): MessageType<Name, Fields, never>;
+export function message<const Name extends string, const Fields extends readonly string[], Body>(
+  name: Name,
+  fields: Fields,
+  bodyType: BodyType<Body>,
+): MessageType<Name, Fields, Body>;
+export function message(name: string, fields: readonly string[] = [], bodyType?: BodyType<unknown>): MessageType {
+  if (name === '') throw new KernelError('bad-model', 'a message needs a name');
+  if (fields.length > maximumFields) {
+    throw new KernelError('bad-model', `message '${name}' has ${fields.length} fields; at most ${maximumFields}: put the rest into a body`);
+  }
+  for (const field of fields) {
+    if (field === 'sender' || field === 'body') throw new KernelError('bad-model', `message '${name}': '${field}' is reserved; rename the field`);
+    if (fields.indexOf(field) !== fields.lastIndexOf(field)) throw new KernelError('bad-model', `message '${name}' has field '${field}' twice`);
+  }
+  return Object.freeze({ name, fields: Object.freeze([...fields]), hasBody: bodyType !== undefined, declaration: declarations++ });
+}
+
+/** Declares a record that actors emit; records have the same shape as messages. */
+export const record = message;
+
+/** Builds the reused view of one message type over a shard's cursor. In strict mode reading it after the handler throws. */
+export function createView(type: MessageType, cursor: EventCursor, strict: boolean): unknown {
+  // One class a message type: its getters stay monomorphic, and a handler of one type never sees another's shape.
+  class View {
+    readonly cursor: EventCursor;
+    constructor(source: EventCursor) {
+      this.cursor = source;
+    }
+  }
+  const define = (name: string, read: (this: View) => unknown): void => {
+    const guarded = function (this: View): unknown {
+      if (this.cursor.base < 0) throw new KernelError('forbidden', `message '${type.name}' was read after its handler returned; copy '${name}' inside the handler`);
+      return read.call(this);
+    };
+    Object.defineProperty(View.prototype, name, { get: strict ? guarded : read, enumerable: true });
+  };
+  define('sender', function () {
+    return this.cursor.sender;
+  });
+  define('body', function () {
+    return this.cursor.body;
+  });
+  for (const [index, field] of type.fields.entries()) define(field, fieldReader(index));
+  return new View(cursor);
+}
+
+function fieldReader(index: number): (this: { cursor: EventCursor }) => number {
+  // A constant offset a getter lets the compiler fold it.
+  switch (index) {
+    case 0:
+      return function () {
+        return this.cursor.words[this.cursor.base + 4] as number;
+      };
+    case 1:
+      return function () {
+        return this.cursor.words[this.cursor.base + 5] as number;
+      };
+    case 2:
+      return function () {
+        return this.cursor.words[this.cursor.base + 6] as number;
+      };
+    case 3:
+      return function () {
+        return this.cursor.words[this.cursor.base + 7] as number;
+      };
+    case 4:
+      return function () {
+        return this.cursor.words[this.cursor.base + 8] as number;
+      };
+    default:
+      return function () {
+        return this.cursor.words[this.cursor.base + 9] as number;
+      };
+  }
+}

@@ -1,0 +1,176 @@
+import { KernelError } from './errors.js';
+import { mixA, mixB } from './fingerprint.js';
+import type { MessageType } from './message.js';
+import { packBatch, unpackBatch } from './plain-data.js';
+
+/** One emitted record. Records of a run are ordered by (timeNs, step, actor, number). */
+export interface RunRecord {
+  readonly timeNs: number;
+  readonly step: number;
+  /** Id of the actor that emitted it. */
+  readonly actor: number;
+  /** Count of the actor's records before this one. */
+  readonly number: number;
+  /** Name of the record's declaration. */
+  readonly type: string;
+  readonly fields: readonly number[];
+  readonly body: unknown;
+}
+
+/** Takes merged records. `write` may return a promise: the run is held until it settles, nothing is dropped. */
+export interface RecordSink {
+  write(records: readonly RunRecord[]): void | Promise<void>;
+  close?(): void | Promise<void>;
+}
+
+/** Words of a record in a batch: time, (step, actor), number, (type, field count), then its fields. */
+const headerWords = 4;
+const bodyBit = 1 << 16;
+
+/** Records of one shard since the last flush. */
+export class RecordBuffer {
+  #words = new Float64Array(1024);
+  #integers = new Int32Array(this.#words.buffer);
+  #used = 0;
+  #bodies: unknown[] = [];
+  readonly #typeNames: string[] = [];
+  readonly #typeOfDeclaration: number[] = [];
+  count = 0;
+
+  get bytes(): number {
+    return this.#used * 8;
+  }
+
+  append(timeNs: number, step: number, actor: number, number: number, type: MessageType, hasBody: boolean, a: number, b: number, c: number, d: number, e: number, f: number): void {
+    const at = this.#used;
+    if (at + headerWords + 6 > this.#words.length) this.#grow();
+    const fieldCount = type.fields.length;
+    const words = this.#words;
+    const integers = this.#integers;
+    words[at] = timeNs;
+    integers[2 * at + 2] = step;
+    integers[2 * at + 3] = actor;
+    words[at + 2] = number;
+    integers[2 * at + 6] = this.#typeIndex(type) | (hasBody ? bodyBit : 0);
+    integers[2 * at + 7] = fieldCount;
+    words[at + 4] = a;
+    words[at + 5] = b;
+    words[at + 6] = c;
+    words[at + 7] = d;
+    words[at + 8] = e;
+    words[at + 9] = f;
+    this.#used = at + headerWords + fieldCount;
+    this.count++;
+  }
+
+  appendBody(body: unknown): void {
+    this.#bodies.push(body);
+  }
+
+  /** The records as bytes of their own, for the merger; empties the buffer. */
+  pack(): { readonly typeNames: readonly string[]; readonly packed: Uint8Array<ArrayBuffer> } {
+    const packed = new Uint8Array(packBatch(new Uint8Array(this.#words.buffer, 0, this.#used * 8), this.#bodies));
+    this.#used = 0;
+    this.#bodies = [];
+    this.count = 0;
+    return { typeNames: [...this.#typeNames], packed };
+  }
+
+  #typeIndex(type: MessageType): number {
+    const known = this.#typeOfDeclaration[type.declaration];
+    if (known !== undefined) return known;
+    const index = this.#typeNames.length;
+    this.#typeNames.push(type.name);
+    this.#typeOfDeclaration[type.declaration] = index;
+    return index;
+  }
+
+  #grow(): void {
+    const words = new Float64Array(this.#words.length * 2);
+    words.set(this.#words);
+    this.#words = words;
+    this.#integers = new Int32Array(words.buffer);
+  }
+}
+
+export function unpackRecords(typeNames: readonly string[], packed: Uint8Array): RunRecord[] {
+  const [columns, bodies] = unpackBatch(packed);
+  const words = new Float64Array(columns.byteLength / 8);
+  new Uint8Array(words.buffer).set(columns);
+  const integers = new Int32Array(words.buffer);
+  const records: RunRecord[] = [];
+  let nextBody = 0;
+  for (let at = 0; at < words.length; ) {
+    const typeWord = integers[2 * at + 6] as number;
+    const fieldCount = integers[2 * at + 7] as number;
+    records.push({
+      timeNs: words[at] as number,
+      step: integers[2 * at + 2] as number,
+      actor: integers[2 * at + 3] as number,
+      number: words[at + 2] as number,
+      type: typeNames[typeWord & ~bodyBit] as string,
+      fields: Array.from(words.subarray(at + headerWords, at + headerWords + fieldCount)),
+      body: (typeWord & bodyBit) === 0 ? undefined : bodies[nextBody++],
+    });
+    at += headerWords + fieldCount;
+  }
+  return records;
+}
+
+function compareRecords(a: RunRecord, b: RunRecord): number {
+  return a.timeNs - b.timeNs || a.step - b.step || a.actor - b.actor || a.number - b.number;
+}
+
+/**
+ * Merges the records of all shards and hands them to the sink in order. A record is final once every shard has passed its time.
+ */
+export class RecordMerger {
+  readonly #sink: RecordSink;
+  readonly #waiting: RunRecord[][];
+  readonly #through: Float64Array;
+  #lastNs = -1;
+  count = 0;
+
+  constructor(shardCount: number, sink: RecordSink) {
+    this.#sink = sink;
+    this.#waiting = Array.from({ length: shardCount }, () => []);
+    this.#through = new Float64Array(shardCount);
+  }
+
+  /** Adds a shard's batch: all its records before `throughNs` are now known. */
+  async add(shard: number, records: RunRecord[], throughNs: number): Promise<void> {
+    const waiting = this.#waiting[shard] as RunRecord[];
+    for (const record of records) waiting.push(record);
+    this.#through[shard] = throughNs;
+    await this.#release(Math.min(...this.#through));
+  }
+
+  async close(): Promise<void> {
+    await this.#release(Number.POSITIVE_INFINITY);
+    await this.#sink.close?.();
+  }
+
+  async #release(beforeNs: number): Promise<void> {
+    const ready: RunRecord[] = [];
+    for (const [shard, waiting] of this.#waiting.entries()) {
+      let count = 0;
+      while (count < waiting.length && (waiting[count] as RunRecord).timeNs < beforeNs) count++;
+      if (count === 0) continue;
+      for (let i = 0; i < count; i++) ready.push(waiting[i] as RunRecord);
+      this.#waiting[shard] = waiting.slice(count);
+    }
+    if (ready.length === 0) return;
+    ready.sort(compareRecords);
+    const first = ready[0] as RunRecord;
+    if (first.timeNs < this.#lastNs) throw new KernelError('handshake', `a record of ${first.timeNs} ns came after one of ${this.#lastNs} ns was written`);
+    this.#lastNs = (ready[ready.length - 1] as RunRecord).timeNs;
+    this.count += ready.length;
+    await this.#sink.write(ready);
+  }
+}
+
+/** Folds a word into a pair of lanes at `at` of a typed array. */
+export function foldWord(lanes: Int32Array, at: number, word: number): void {
+  lanes[at] = mixA(lanes[at] as number, word);
+  lanes[at + 1] = mixB(lanes[at + 1] as number, word);
+}

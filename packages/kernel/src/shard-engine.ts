@@ -1,0 +1,553 @@
+import type { Context, TimerId } from './actor.js';
+import { fromUnknown, KernelError } from './errors.js';
+import { EventQueue } from './event-queue.js';
+import { bodyFlag, cancelledTarget, EventSlab, kindMask, kindOffset, senderOffset, slotWords, stepOffset, targetOffset, timerFlag } from './event-slab.js';
+import { Hash, mixA, mixB, nameHash } from './fingerprint.js';
+import type { Limits } from './limits.js';
+import { type ActorId, createView, type MessageType } from './message.js';
+import { MessageBatch } from './message-batch.js';
+import type { Model } from './model.js';
+import { copyValue } from './plain-data.js';
+import { RandomStreams } from './random-streams.js';
+import { RecordBuffer } from './records.js';
+import type { SilenceGates } from './silence-gates.js';
+import { TimerTable } from './timer-table.js';
+import { maximumTimeNs, timeFault } from './time.js';
+
+/** int32 words of an actor's line: kind and flag, cell, shard, first random stream, fingerprint lanes a and b, then its sequence number (a double). */
+const actorWords = 8;
+const cellWord = 1;
+const shardWord = 2;
+const streamWord = 3;
+const laneAWord = 4;
+const laneBWord = 5;
+const sequenceDouble = 3;
+const actorKindMask = 0xffff;
+const promisedFlag = 1 << 16;
+
+/** Sender of what `inject` brings in from outside; it sorts before every actor. */
+export const outsideSender = -1;
+
+type Handler = (state: unknown, message: unknown, context: Context) => unknown;
+
+/** Told of every event that is about to run, when a recorder or a trace asks for it. */
+export type EventTap = (timeNs: number, step: number, sender: number, target: number, messageName: string) => void;
+
+export interface EngineOptions {
+  readonly seed: string;
+  readonly limits: Limits;
+  /** Every message passes through the codec, and views are poisoned after the handler. */
+  readonly strict: boolean;
+  /** Whether records are kept for a sink (they are hashed in any case). */
+  readonly keepRecords: boolean;
+  /** Where a watcher reads what runs: int32 [events, actor, message]. */
+  readonly watch?: Int32Array;
+}
+
+/**
+ * The events, actors and clock of one shard. It is also the `Context` its handlers see. The hot path (runBefore, send) does not allocate.
+ */
+export class ShardEngine {
+  // Context fields. They start as doubles so that storing a time never changes their representation.
+  now = Number.NaN;
+  self = 0 as ActorId;
+
+  readonly model: Model;
+  readonly shard: number;
+  readonly seed: string;
+  readonly slab: EventSlab;
+  readonly queue: EventQueue;
+  readonly timers: TimerTable;
+  readonly streams: RandomStreams;
+  readonly records = new RecordBuffer();
+  readonly batches: readonly MessageBatch[];
+  readonly states: unknown[];
+  readonly actorLines: Int32Array<ArrayBuffer>;
+  readonly actorDoubles: Float64Array<ArrayBuffer>;
+  /** Lanes a and b, then the count, of each actor's records. */
+  readonly recordLines: Int32Array;
+  /** Promise of actor * cellCount + cell: silent until. */
+  readonly promises = new Map<number, number>();
+  gates: SilenceGates | undefined;
+  tap: EventTap | undefined;
+  eventCount = 0;
+
+  private step = 0;
+  private cell = 0;
+  private cancelledCount = 0;
+  private readonly handlers: (Handler | undefined)[];
+  private readonly handlerStride: number;
+  private readonly views: unknown[];
+  private readonly numberOfDeclaration: Int32Array;
+  private readonly fieldCounts: Uint8Array;
+  private readonly nameHashes: Int32Array;
+  private readonly streamNames: readonly (readonly string[])[];
+  private readonly byClass: Float64Array;
+  private readonly classCount: number;
+  private readonly classOfCell: Int32Array;
+  private readonly hasLinks: boolean;
+  private readonly actorCount: number;
+  private readonly stepLimit: number;
+  private readonly strict: boolean;
+  private readonly keepRecords: boolean;
+  private readonly watch: Int32Array;
+  private readonly loop: string[] = [];
+
+  constructor(model: Model, shard: number, shardCount: number, shardOfCell: Int32Array, options: EngineOptions) {
+    this.model = model;
+    this.shard = shard;
+    this.seed = options.seed;
+    this.strict = options.strict;
+    this.keepRecords = options.keepRecords;
+    this.stepLimit = options.limits.zeroDelaySteps;
+    this.actorCount = model.actorNames.length;
+    this.slab = new EventSlab(options.limits.pendingBytes);
+    this.queue = new EventQueue(this.slab);
+    this.timers = new TimerTable(this.slab);
+    this.streams = new RandomStreams(model.streamBase[this.actorCount] as number, (stream) => this.streamName(stream));
+    this.batches = Array.from({ length: shardCount }, () => new MessageBatch(options.limits.batchBytes));
+    this.watch = options.watch ?? new Int32Array(3);
+    this.streamNames = model.kinds.map((kind) => kind.streams);
+    this.byClass = model.lookahead.byClass;
+    this.classCount = model.lookahead.classNames.length;
+    this.classOfCell = model.classOfCell;
+    this.hasLinks = model.lookahead.links.size > 0;
+    this.handlerStride = model.messages.length + 1;
+    this.handlers = handlerTable(model, this.handlerStride);
+    this.views = [...model.messages.map((type) => createView(type, this.slab.cursor, options.strict)), undefined];
+    this.fieldCounts = Uint8Array.from([...model.messages.map((type) => type.fields.length), 0]);
+    this.nameHashes = Int32Array.from([...model.messages.map((type) => nameHash(type.name)), nameHash('start')]);
+    this.numberOfDeclaration = new Int32Array(1 + Math.max(...model.messages.map((type) => type.declaration), 0)).fill(-1);
+    for (const [number, type] of model.messages.entries()) this.numberOfDeclaration[type.declaration] = number;
+    this.actorLines = new Int32Array(this.actorCount * actorWords);
+    this.actorDoubles = new Float64Array(this.actorLines.buffer);
+    this.recordLines = new Int32Array(this.actorCount * 3);
+    this.states = new Array<unknown>(this.actorCount).fill(undefined);
+    for (let actor = 0; actor < this.actorCount; actor++) {
+      const at = actor * actorWords;
+      const cell = model.cellOfActor[actor] as number;
+      this.actorLines[at] = model.kindOfActor[actor] as number;
+      this.actorLines[at + cellWord] = cell;
+      this.actorLines[at + shardWord] = shardOfCell[cell] as number;
+      this.actorLines[at + streamWord] = model.streamBase[actor] as number;
+      this.actorLines[at + laneAWord] = 0x243f6a88;
+      this.actorLines[at + laneBWord] = 0x13198a2e;
+      this.recordLines[actor * 3] = 0x243f6a88;
+      this.recordLines[actor * 3 + 1] = 0x13198a2e;
+    }
+  }
+
+  owns(actor: number): boolean {
+    return this.actorLines[actor * actorWords + shardWord] === this.shard;
+  }
+
+  /** Builds the states of this shard's actors and queues their `start`. */
+  begin(): void {
+    for (let actor = 0; actor < this.actorCount; actor++) {
+      if (!this.owns(actor)) continue;
+      const kind = this.kindOf(actor);
+      try {
+        this.states[actor] = (kind.createState as (setup: unknown) => unknown)(this.model.setups[actor]);
+        if (this.strict) copyValue(this.states[actor], `the state of '${this.model.actorNames[actor]}'`);
+      } catch (error) {
+        throw this.located(error, { actor: this.model.actorNames[actor] as string, message: 'state', timeNs: 0 });
+      }
+      if (kind.start === undefined) continue;
+      this.place(0, 0, actor, this.nextSequence(actor), actor, this.model.messages.length);
+    }
+  }
+
+  /** Runs events before `boundNs`, at most `maximum` of them; returns how many. */
+  runBefore(boundNs: number, maximum: number): number {
+    const before = this.eventCount;
+    try {
+      this.dispatch(boundNs, maximum);
+    } catch (error) {
+      throw this.located(error, this.currentSite());
+    } finally {
+      this.slab.cursor.base = -1;
+    }
+    return this.eventCount - before;
+  }
+
+  private dispatch(boundNs: number, maximum: number): void {
+    const { queue, slab, actorLines, handlers, handlerStride, views, nameHashes, fieldCounts, states, watch } = this;
+    const cursor = slab.cursor;
+    for (let done = 0; done < maximum; done++) {
+      const slot = queue.popBefore(boundNs);
+      if (slot < 0) return;
+      const base = slot * slotWords;
+      const integers = slab.integers;
+      const kindWord = integers[2 * base + kindOffset] as number;
+      const target = integers[2 * base + targetOffset] as number;
+      const line = target * actorWords;
+      const number = kindWord & kindMask;
+      this.now = slab.words[base] as number;
+      this.self = target as ActorId;
+      this.step = integers[2 * base + stepOffset] as number;
+      this.cell = actorLines[line + cellWord] as number;
+      const eventCount = ++this.eventCount;
+      watch[0] = eventCount;
+      watch[1] = target;
+      watch[2] = number;
+      // Fingerprint: time, name, sender, fields; see fingerprint.ts.
+      const sender = integers[2 * base + senderOffset] as number;
+      let a = actorLines[line + laneAWord] as number;
+      let b = actorLines[line + laneBWord] as number;
+      let word = integers[2 * base] as number;
+      a = mixA(a, word);
+      b = mixB(b, word);
+      word = integers[2 * base + 1] as number;
+      a = mixA(a, word);
+      b = mixB(b, word);
+      word = (nameHashes[number] as number) ^ Math.imul(sender, 0x01000193);
+      a = mixA(a, word);
+      b = mixB(b, word);
+      const fieldsEnd = 2 * (base + 4 + (fieldCounts[number] as number));
+      for (let at = 2 * (base + 4); at < fieldsEnd; at += 2) {
+        let low = integers[at] as number;
+        let high = integers[at + 1] as number;
+        if ((high & 0x7ff00000) === 0x7ff00000 && ((high & 0xfffff) !== 0 || low !== 0)) {
+          low = 0; // NaN comes in many bit patterns.
+          high = 0x7ff80000;
+        }
+        a = mixA(mixA(a, low), high);
+        b = mixB(mixB(b, low), high);
+      }
+      actorLines[line + laneAWord] = a;
+      actorLines[line + laneBWord] = b;
+      if ((kindWord & ~kindMask) !== 0) this.takeExtras(slot, kindWord, line);
+      cursor.base = base;
+      cursor.sender = sender;
+      if (this.tap !== undefined) this.tap(this.now, this.step, sender, target, this.messageName(number));
+      const handler = handlers[((actorLines[line] as number) & actorKindMask) * handlerStride + number];
+      if (handler === undefined) this.refuseMessage(number, sender);
+      else {
+        const returned = handler(states[target], views[number], this as unknown as Context);
+        if (returned !== undefined) refuseReturned(returned);
+      }
+      if (this.strict) this.afterHandlerStrict();
+      slab.free(slot);
+    }
+  }
+
+  /** The rarer parts of an event: a body to hand over and hash, a timer to forget. */
+  private takeExtras(slot: number, kindWord: number, line: number): void {
+    const cursor = this.slab.cursor;
+    cursor.body = undefined;
+    if ((kindWord & bodyFlag) !== 0) {
+      const body = this.slab.bodies[slot];
+      this.slab.bodies[slot] = undefined;
+      cursor.body = body;
+      const hash = new Hash(this.actorLines[line + laneAWord] as number, this.actorLines[line + laneBWord] as number);
+      hash.value(body);
+      this.actorLines[line + laneAWord] = hash.a;
+      this.actorLines[line + laneBWord] = hash.b;
+    }
+    if ((kindWord & timerFlag) !== 0) this.timers.remove(this.self, this.slab.words[slot * slotWords + 1] as number);
+  }
+
+  send(to: ActorId, type: MessageType, delayNs: number, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): void {
+    this.post(to, type, delayNs, 0, undefined, a, b, c, d, e, f);
+  }
+
+  sendBody(to: ActorId, type: MessageType, delayNs: number, body: unknown, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): void {
+    const owned = this.strict ? copyValue(body, `the body of message '${type.name}'`) : body;
+    this.post(to, type, delayNs, bodyFlag, owned, a, b, c, d, e, f);
+  }
+
+  timer(type: MessageType, delayNs: number, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): TimerId {
+    const slot = this.post(this.self, type, delayNs, timerFlag, undefined, a, b, c, d, e, f);
+    this.timers.add(slot);
+    return this.slab.words[slot * slotWords + 1] as number;
+  }
+
+  cancelTimer(timer: TimerId): boolean {
+    const slot = this.timers.remove(this.self, timer);
+    if (slot < 0) return false;
+    this.slab.integers[slot * (2 * slotWords) + targetOffset] = cancelledTarget;
+    // Cancelled events stay where they are; once they outnumber the live ones they are swept out, so memory stays bounded.
+    if (++this.cancelledCount > 4096 && 2 * this.cancelledCount > this.slab.liveCount) this.sweepCancelled();
+    return true;
+  }
+
+  random(stream: string): number {
+    const line = this.self * actorWords;
+    const names = this.streamNames[(this.actorLines[line] as number) & actorKindMask] as readonly string[];
+    const first = this.actorLines[line + streamWord] as number;
+    for (let index = 0; index < names.length; index++) {
+      if (names[index] === stream) return this.streams.draw(first + index);
+    }
+    throw new KernelError('bad-value', `kind '${this.kindOf(this.self).name}' declares no random stream '${stream}'; it has [${names.join(', ')}]: add it to 'streams'`);
+  }
+
+  emit(type: MessageType, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): void {
+    this.record(type, false, undefined, a, b, c, d, e, f);
+  }
+
+  emitBody(type: MessageType, body: unknown, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): void {
+    // The body is kept until the next flush, so it must be a copy of its own.
+    this.record(type, true, copyValue(body, `the body of record '${type.name}'`), a, b, c, d, e, f);
+  }
+
+  promiseSilence(destination: ActorId, untilNs: number): void {
+    if (!Number.isSafeInteger(untilNs) || untilNs < 0) throw new KernelError('bad-time', `promiseSilence until ${untilNs}: ${timeFault(untilNs)}`);
+    this.checkActor(destination);
+    const cell = this.actorLines[destination * actorWords + cellWord] as number;
+    const key = this.self * this.model.cellNames.length + cell;
+    if (untilNs <= (this.promises.get(key) ?? 0)) return;
+    this.promises.set(key, untilNs);
+    const line = this.self * actorWords;
+    this.actorLines[line] = (this.actorLines[line] as number) | promisedFlag;
+    this.gates?.raise(key, untilNs);
+  }
+
+  /** Puts back a promise made before a checkpoint. */
+  restorePromise(actor: number, key: number, untilNs: number): void {
+    this.promises.set(key, untilNs);
+    this.actorLines[actor * actorWords] = (this.actorLines[actor * actorWords] as number) | promisedFlag;
+    this.gates?.raise(key, untilNs);
+  }
+
+  private post(to: ActorId, type: MessageType, delayNs: number, flags: number, body: unknown, a: number, b: number, c: number, d: number, e: number, f: number): number {
+    const self = this.self;
+    const timeNs = this.now + delayNs;
+    if (!(delayNs >= 0 && timeNs <= maximumTimeNs) || Math.floor(delayNs) !== delayNs) this.refuseDelay(type, delayNs);
+    const number = type.declaration < this.numberOfDeclaration.length ? (this.numberOfDeclaration[type.declaration] as number) : -1;
+    if (number < 0) throw new KernelError('unknown-message', `no actor of this program handles message '${type.name}'; add it to the receiver's kind`);
+    let step = 0;
+    if (delayNs === 0) {
+      step = this.step + 1;
+      if (step > this.stepLimit - 64) this.followLoop(to, type, step);
+    }
+    if (this.strict) checkFields(type, flags, a, b, c, d, e, f);
+    const doubles = this.actorDoubles;
+    const sequenceAt = self * (actorWords / 2) + sequenceDouble;
+    const sequence = doubles[sequenceAt] as number;
+    doubles[sequenceAt] = sequence + 1;
+    const fieldCount = this.fieldCounts[number] as number;
+    if (to !== self) {
+      this.checkActor(to);
+      const line = to * actorWords;
+      const toCell = this.actorLines[line + cellWord] as number;
+      if (toCell !== this.cell) this.checkCrossing(to, toCell, type, delayNs, timeNs);
+      const toShard = this.actorLines[line + shardWord] as number;
+      if (toShard !== this.shard) {
+        const batch = this.batches[toShard] as MessageBatch;
+        batch.append(timeNs, sequence, self, to, number | flags, fieldCount, a, b, c, d, e, f);
+        if ((flags & bodyFlag) !== 0) batch.appendBody(body);
+        return -1;
+      }
+    }
+    const slot = this.place(timeNs, step, self, sequence, to, number | flags);
+    if (fieldCount > 0) this.storeFields(slot, a, b, c, d, e, f);
+    if ((flags & bodyFlag) !== 0) this.slab.bodies[slot] = body;
+    return slot;
+  }
+
+  private storeFields(slot: number, a: number, b: number, c: number, d: number, e: number, f: number): void {
+    const words = this.slab.words;
+    const at = slot * slotWords + 4;
+    words[at] = a;
+    words[at + 1] = b;
+    words[at + 2] = c;
+    words[at + 3] = d;
+    words[at + 4] = e;
+    words[at + 5] = f;
+  }
+
+  /** Queues an event and returns its slot; fields and body are the caller's to store. */
+  place(timeNs: number, step: number, sender: number, sequence: number, target: number, kindWord: number): number {
+    const slab = this.slab;
+    const slot = this.allocate();
+    const base = slot * slotWords;
+    const { words, integers } = slab;
+    words[base] = timeNs;
+    words[base + 1] = sequence;
+    integers[2 * base + stepOffset] = step;
+    integers[2 * base + senderOffset] = sender;
+    integers[2 * base + targetOffset] = target;
+    integers[2 * base + kindOffset] = kindWord;
+    this.queue.push(slot);
+    return slot;
+  }
+
+  /** Queues a message that came from another shard, from outside, or from a checkpoint. */
+  receive(timeNs: number, step: number, sequence: number, sender: number, target: number, kindWord: number, fields: Float64Array, fieldsAt: number, fieldCount: number, body: unknown): void {
+    const slot = this.place(timeNs, step, sender, sequence, target, kindWord);
+    const at = slot * slotWords + 4;
+    for (let field = 0; field < fieldCount; field++) this.slab.words[at + field] = fields[fieldsAt + field] as number;
+    if ((kindWord & bodyFlag) !== 0) this.slab.bodies[slot] = body;
+    if ((kindWord & timerFlag) !== 0) this.timers.add(slot);
+  }
+
+  numberOf(type: MessageType): number {
+    return this.numberOfDeclaration[type.declaration] ?? -1;
+  }
+
+  messageName(number: number): string {
+    return this.model.messages[number]?.name ?? 'start';
+  }
+
+  private allocate(): number {
+    try {
+      return this.slab.allocate();
+    } catch (error) {
+      throw error instanceof KernelError && error.code === 'limit' ? this.nameFullest(error) : error;
+    }
+  }
+
+  private nameFullest(error: KernelError): KernelError {
+    const counts = new Int32Array(this.actorCount);
+    this.queue.forEach((slot) => {
+      const target = this.slab.integers[slot * (2 * slotWords) + targetOffset] as number;
+      if (target >= 0) counts[target] = (counts[target] as number) + 1;
+    });
+    let fullest = 0;
+    for (let actor = 0; actor < this.actorCount; actor++) if ((counts[actor] as number) > (counts[fullest] as number)) fullest = actor;
+    return new KernelError('limit', `${error.reason}. Fullest: actor '${this.model.actorNames[fullest]}' with ${counts[fullest]} pending messages`);
+  }
+
+  private nextSequence(actor: number): number {
+    const at = actor * (actorWords / 2) + sequenceDouble;
+    const sequence = this.actorDoubles[at] as number;
+    this.actorDoubles[at] = sequence + 1;
+    return sequence;
+  }
+
+  private record(type: MessageType, hasBody: boolean, body: unknown, a: number, b: number, c: number, d: number, e: number, f: number): void {
+    if (this.strict) checkFields(type, hasBody ? bodyFlag : 0, a, b, c, d, e, f);
+    const line = this.self * 3;
+    const number = this.recordLines[line + 2] as number;
+    this.recordLines[line + 2] = number + 1;
+    const hash = new Hash(this.recordLines[line] as number, this.recordLines[line + 1] as number);
+    hash.number(this.now);
+    hash.word(this.step);
+    hash.word(nameHash(type.name));
+    const fields = [a, b, c, d, e, f];
+    for (let field = 0; field < type.fields.length; field++) hash.number(fields[field] as number);
+    if (hasBody) hash.value(body);
+    this.recordLines[line] = hash.a;
+    this.recordLines[line + 1] = hash.b;
+    if (!this.keepRecords) return;
+    this.records.append(this.now, this.step, this.self, number, type, hasBody, a, b, c, d, e, f);
+    if (hasBody) this.records.appendBody(body);
+  }
+
+  private sweepCancelled(): void {
+    this.queue.retain((slot) => this.slab.integers[slot * (2 * slotWords) + targetOffset] !== cancelledTarget);
+    this.cancelledCount = 0;
+  }
+
+  private checkActor(id: number): void {
+    if (id >= 0 && id < this.actorCount && Number.isInteger(id)) return;
+    throw new KernelError('unknown-actor', `'${this.nameOf(this.self)}' addressed actor ${id}; ids run from 0 to ${this.actorCount - 1}: use a reference's id or message.sender`);
+  }
+
+  private checkCrossing(to: number, toCell: number, type: MessageType, delayNs: number, timeNs: number): void {
+    const least = this.hasLinks
+      ? this.model.lookahead.between(this.cell, toCell, this.classOfCell)
+      : (this.byClass[(this.classOfCell[this.cell] as number) * this.classCount + (this.classOfCell[toCell] as number)] as number);
+    if (!(delayNs >= least)) this.refuseCrossing(to, toCell, type, delayNs, least);
+    if (((this.actorLines[this.self * actorWords] as number) & promisedFlag) !== 0) {
+      const silentUntil = this.promises.get(this.self * this.model.cellNames.length + toCell) ?? 0;
+      if (timeNs < silentUntil) {
+        throw new KernelError('promise-broken', `'${this.nameOf(this.self)}' sends '${type.name}' to '${this.nameOf(to)}' for ${timeNs} ns, but promised cell '${this.model.cellNames[toCell]}' silence until ${silentUntil} ns`);
+      }
+    }
+  }
+
+  private refuseCrossing(to: number, toCell: number, type: MessageType, delayNs: number, least: number): never {
+    const { cellNames, classOfCell, lookahead } = this.model;
+    const classes = `class '${lookahead.classNames[classOfCell[this.cell] as number]}' to class '${lookahead.classNames[classOfCell[toCell] as number]}'`;
+    const route = `from '${this.nameOf(this.self)}' (cell '${cellNames[this.cell]}') to '${this.nameOf(to)}' (cell '${cellNames[toCell]}')`;
+    throw new KernelError(
+      'lookahead',
+      Number.isNaN(least)
+        ? `message '${type.name}' ${route}: no lookahead is declared from ${classes}; declare world.lookahead(...) or world.link(...)`
+        : `message '${type.name}' ${route} has a delay of ${delayNs} ns, under the declared lookahead of ${least} ns (${classes})`,
+    );
+  }
+
+  private refuseDelay(type: MessageType, delayNs: number): never {
+    const fault = this.now + delayNs > maximumTimeNs ? `it would arrive at ${this.now + delayNs} ns, past 2^53 - 1 ns` : timeFault(delayNs);
+    throw new KernelError('bad-time', `'${this.nameOf(this.self)}' sends '${type.name}' with delay ${delayNs}: ${fault}`);
+  }
+
+  private refuseMessage(number: number, sender: number): never {
+    const kind = this.kindOf(this.self);
+    throw new KernelError('unknown-message', `kind '${kind.name}' handles no message '${this.messageName(number)}' (sent by '${this.nameOf(sender)}'); it handles [${kind.messages.map((type) => type.name).join(', ')}]`);
+  }
+
+  private followLoop(to: number, type: MessageType, step: number): void {
+    this.loop.push(`${this.nameOf(this.self)} -${type.name}-> ${this.nameOf(to)}`);
+    if (step <= this.stepLimit) return;
+    const links = [...new Set(this.loop.splice(0).slice(-32))];
+    throw new KernelError('zero-delay-loop', `a chain of zero-delay messages passed ${this.stepLimit} steps at one instant: ${links.join('; ')}; give one of them a delay, or raise limits.zeroDelaySteps`);
+  }
+
+  private afterHandlerStrict(): void {
+    this.slab.cursor.base = -1;
+    this.slab.cursor.body = undefined;
+  }
+
+  private kindOf(actor: number): Model['kinds'][number] {
+    return this.model.kinds[this.model.kindOfActor[actor] as number] as Model['kinds'][number];
+  }
+
+  private nameOf(actor: number): string {
+    return actor === outsideSender ? '(outside)' : (this.model.actorNames[actor] ?? `#${actor}`);
+  }
+
+  private streamName(stream: number): string {
+    const base = this.model.streamBase;
+    let low = 0;
+    let high = this.actorCount;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if ((base[middle] as number) <= stream) low = middle;
+      else high = middle;
+    }
+    const kind = this.kindOf(low);
+    return `${this.seed}/${this.model.actorNames[low]}/${kind.streams[stream - (base[low] as number)]}`;
+  }
+
+  private currentSite(): { actor: string; message: string; timeNs: number } {
+    return { actor: this.nameOf(this.self), message: this.messageName(this.watch[2] as number), timeNs: this.now };
+  }
+
+  private located(error: unknown, site: { actor: string; message: string; timeNs: number }): KernelError {
+    const full = { ...site, shard: this.shard, seed: this.seed };
+    return error instanceof KernelError ? error.at(full) : fromUnknown(error, full);
+  }
+}
+
+function handlerTable(model: Model, stride: number): (Handler | undefined)[] {
+  const table = new Array<Handler | undefined>(model.kinds.length * stride).fill(undefined);
+  const numberByName = new Map(model.messages.map((type, number) => [type.name, number]));
+  for (const [kindIndex, kind] of model.kinds.entries()) {
+    for (const [index, type] of kind.messages.entries()) {
+      table[kindIndex * stride + (numberByName.get(type.name) as number)] = kind.handlers[index] as unknown as Handler;
+    }
+    const start = kind.start as unknown as ((state: unknown, context: Context) => unknown) | undefined;
+    if (start !== undefined) table[kindIndex * stride + model.messages.length] = (state, _message, context) => start(state, context);
+  }
+  return table;
+}
+
+function refuseReturned(returned: unknown): void {
+  if (typeof (returned as { then?: unknown }).then === 'function') {
+    throw new KernelError('forbidden', 'a handler returned a promise; handlers must not await: split the work into messages');
+  }
+}
+
+function checkFields(type: MessageType, flags: number, ...values: readonly unknown[]): void {
+  for (const [index, value] of values.entries()) {
+    if (typeof value !== 'number') {
+      throw new KernelError('bad-value', `message '${type.name}': field '${type.fields[index] ?? index}' is ${String(value)}; fields are numbers`);
+    }
+  }
+  if (((flags & bodyFlag) !== 0) !== type.hasBody) {
+    throw new KernelError('bad-value', `message '${type.name}' ${type.hasBody ? 'is declared with a body; use sendBody' : 'is declared without a body; use send'}`);
+  }
+}

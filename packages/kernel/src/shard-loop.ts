@@ -1,0 +1,273 @@
+import { KernelError } from './errors.js';
+import { Hash } from './fingerprint.js';
+import { unpackMessages } from './message-batch.js';
+import type { Pacer } from './pacing.js';
+import type { ShardEngine } from './shard-engine.js';
+import type { ShardLink } from './shard-link.js';
+import { wallMs } from './wall-clock.js';
+import { WindowBounds } from './window-bounds.js';
+
+/** Version of the frame layout; part of the handshake. */
+const frameVersion = 1;
+
+/** Words before the vectors of a frame: (length in words, payload bytes), first event, (round, flags), version and model digest. */
+const headerWords = 4;
+const stopFlag = 1;
+
+/** Events between two looks at the abort word inside a window. */
+const eventsPerLook = 4096;
+
+/** What surrounds the loop: records out, input in, and looks at the wall clock. */
+export interface LoopHost {
+  /** Called after each window: every record before `throughNs` is known. May hold the caller. */
+  flush(engine: ShardEngine, throughNs: number): void;
+  /** Takes in external input that arrived, stamped no earlier than `floorNs`. Only called in live runs. */
+  takeInput(engine: ShardEngine, floorNs: number): void;
+  /** True when this shard wants the run to stop soon at a time all shards agree on. */
+  wantsStop(): boolean;
+  /** True when a long window should return between two instants, to let the thread do other things. */
+  shouldYield(): boolean;
+  /** After each window, for observers; undefined when nobody looks. */
+  readonly onWindow: ((fromNs: number, boundNs: number, events: number) => void) | undefined;
+}
+
+export interface LoopPlan {
+  readonly shard: number;
+  readonly shardCount: number;
+  readonly directNs: Float64Array;
+  readonly pacer: Pacer | undefined;
+  /** External input may come: idle shards keep publishing a floor instead of jumping ahead. */
+  readonly live: boolean;
+}
+
+/**
+ * The life of a shard, round by round: publish (messages sent, first event, promises), collect the same from every other shard, compute the
+ * bound, run the window. One frame a peer and round carries everything; having all frames of a round is the barrier.
+ */
+export class ShardLoop {
+  readonly engine: ShardEngine;
+  rounds = 0;
+  /** Where the run stopped: all events before it are done, none at or after. */
+  stoppedNs = 0;
+  readonly #plan: LoopPlan;
+  readonly #link: ShardLink;
+  readonly #host: LoopHost;
+  readonly #bounds: WindowBounds;
+  readonly #ownFirstNs: Float64Array;
+  readonly #sentNs: Float64Array;
+  readonly #silentNs: Float64Array;
+  readonly #firstNs: Float64Array;
+  readonly #arrived: Uint8Array;
+  #missing = 0;
+  #stopRequested = false;
+  #floorNs = 0;
+  #stopNs = Number.POSITIVE_INFINITY;
+  #frame = new Float64Array(512);
+  #integers = new Int32Array(this.#frame.buffer);
+  readonly #digest: number;
+
+  constructor(engine: ShardEngine, plan: LoopPlan, link: ShardLink, host: LoopHost) {
+    this.engine = engine;
+    this.#plan = plan;
+    this.#link = link;
+    this.#host = host;
+    const count = plan.shardCount;
+    this.#bounds = new WindowBounds(count, plan.directNs);
+    this.#ownFirstNs = new Float64Array(count);
+    this.#sentNs = new Float64Array(count * count);
+    this.#silentNs = new Float64Array(count * count);
+    this.#firstNs = new Float64Array(count);
+    this.#arrived = new Uint8Array(count);
+    const hash = new Hash();
+    hash.string(`${frameVersion}/${engine.model.digest}/${engine.seed}`);
+    this.#digest = hash.a;
+  }
+
+  /** Runs until `stopNs` or until nothing is left to do anywhere, holding the thread. */
+  run(stopNs: number): void {
+    this.begin(stopNs);
+    for (;;) {
+      this.publish();
+      while (!this.collect()) this.#link.wait(Number.POSITIVE_INFINITY);
+      if (!this.advance()) return;
+    }
+  }
+
+  begin(stopNs: number): void {
+    this.#stopNs = stopNs;
+    this.#stopRequested = false;
+    this.#floorNs = Math.max(this.#floorNs, this.stoppedNs);
+  }
+
+  /** First half of a round: sends this shard's frame to every other. */
+  publish(): void {
+    const { shard, shardCount, live, pacer } = this.#plan;
+    const { engine } = this;
+    if (live) {
+      this.#floorNs = Math.max(this.#floorNs, Math.min(this.#stopNs, pacer?.dueNs() ?? 0));
+      this.#host.takeInput(engine, this.#floorNs);
+    }
+    const firstNs = engine.queue.peekTimeNs();
+    this.#ownFirstNs[shard] = live ? Math.min(firstNs, this.#floorNs) : firstNs;
+    for (let to = 0; to < shardCount; to++) {
+      const at = shard * shardCount + to;
+      this.#sentNs[at] = (engine.batches[to] as { earliestNs: number }).earliestNs;
+      this.#silentNs[at] = engine.gates?.untilNs[to] ?? 0;
+    }
+    const wantsStop = this.#host.wantsStop();
+    this.#stopRequested = wantsStop;
+    this.#arrived.fill(0);
+    this.#missing = shardCount - 1;
+    for (let to = 0; to < shardCount; to++) if (to !== shard) this.#sendFrame(to, wantsStop);
+  }
+
+  /** Takes in the frames of this round that have arrived; true when all have. */
+  collect(): boolean {
+    for (let from = 0; this.#missing > 0 && from < this.#plan.shardCount; from++) {
+      if (from === this.#plan.shard || this.#arrived[from] === 1) continue;
+      const frame = this.#link.receive(from);
+      if (frame === undefined) continue;
+      this.#arrived[from] = 1;
+      this.#missing--;
+      this.#readFrame(from, frame);
+    }
+    return this.#missing === 0;
+  }
+
+  /** Second half of a round: runs the window; false when the run is over for every shard alike. */
+  advance(): boolean {
+    const { shard, shardCount, pacer, live } = this.#plan;
+    const globalNs = this.#combineFirst();
+    if (globalNs >= this.#stopNs || (globalNs === Number.POSITIVE_INFINITY && !live)) return this.#finish();
+    this.#bounds.compute(this.#firstNs, this.#silentNs);
+    if (this.#stopRequested && this.#agreeOnStop()) if (globalNs >= this.#stopNs) return this.#finish();
+    let boundNs = Math.min(this.#stopNs, this.#bounds.boundNs[shard] as number);
+    if (pacer !== undefined) {
+      pacer.waitFor(live ? Math.min(globalNs, this.engine.queue.peekTimeNs()) : globalNs, (ms) => this.#link.wait(wallMs() + ms));
+      if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');
+      boundNs = Math.min(boundNs, pacer.dueNs() + 1);
+    }
+    const firstNs = this.engine.queue.peekTimeNs();
+    let events = 0;
+    if (firstNs < boundNs) {
+      pacer?.note(firstNs);
+      events = this.#runWindow(boundNs, shardCount);
+    }
+    this.rounds++;
+    this.#floorNs = Math.max(this.#floorNs, live && pacer === undefined ? Math.min(boundNs, this.#stopNs) : 0);
+    this.#host.onWindow?.(firstNs, boundNs, events);
+    this.#host.flush(this.engine, boundNs);
+    return true;
+  }
+
+  #runWindow(boundNs: number, shardCount: number): number {
+    let events = 0;
+    for (;;) {
+      const ran = this.engine.runBefore(boundNs, eventsPerLook);
+      events += ran;
+      if (ran < eventsPerLook) return events;
+      if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');
+      // Alone, a window is the whole run: let records out, and stop between two instants when asked to.
+      if (shardCount > 1) continue;
+      const nextNs = this.engine.queue.peekTimeNs();
+      if (nextNs === this.engine.now) continue;
+      this.#host.flush(this.engine, nextNs);
+      if (this.#plan.live || this.#plan.pacer !== undefined || this.#host.shouldYield()) return events;
+      if (this.#host.wantsStop()) {
+        this.#stopNs = Math.min(this.#stopNs, nextNs);
+        return events;
+      }
+    }
+  }
+
+  #finish(): false {
+    this.stoppedNs = this.#stopNs === Number.POSITIVE_INFINITY ? Math.max(this.stoppedNs, this.#lastNs()) : this.#stopNs;
+    this.#host.flush(this.engine, this.stoppedNs);
+    return false;
+  }
+
+  /** Just after the last event that ran; each shard knows its own, the coordinator takes the greatest. */
+  #lastNs(): number {
+    return this.engine.eventCount === 0 || Number.isNaN(this.engine.now) ? 0 : this.engine.now + 1;
+  }
+
+  /** Some shard asked to stop: the first instant that no shard has reached yet, the same for all; false when it cannot be bounded. */
+  #agreeOnStop(): boolean {
+    let latestNs = 0;
+    for (const boundNs of this.#bounds.boundNs) latestNs = Math.max(latestNs, boundNs);
+    if (latestNs === Number.POSITIVE_INFINITY) return false;
+    this.#stopNs = Math.min(this.#stopNs, latestNs);
+    return true;
+  }
+
+  /** First event of every shard, messages under way included; returns the least. */
+  #combineFirst(): number {
+    const count = this.#plan.shardCount;
+    let globalNs = Number.POSITIVE_INFINITY;
+    for (let to = 0; to < count; to++) {
+      let firstNs = this.#ownFirstNs[to] as number;
+      for (let from = 0; from < count; from++) {
+        const sentNs = this.#sentNs[from * count + to] as number;
+        if (from !== to && sentNs < firstNs) firstNs = sentNs;
+      }
+      this.#firstNs[to] = firstNs;
+      if (firstNs < globalNs) globalNs = firstNs;
+    }
+    return globalNs;
+  }
+
+  #sendFrame(to: number, wantsStop: boolean): void {
+    const { shard, shardCount } = this.#plan;
+    const batch = this.engine.batches[to] as ShardEngine['batches'][number];
+    const payload = batch.count === 0 ? undefined : batch.pack();
+    const payloadAt = headerWords + 2 * shardCount;
+    const length = payloadAt + (payload === undefined ? 0 : Math.ceil(payload.byteLength / 8));
+    if (this.#frame.length < length) {
+      this.#frame = new Float64Array(2 ** Math.ceil(Math.log2(length)));
+      this.#integers = new Int32Array(this.#frame.buffer);
+    }
+    const frame = this.#frame;
+    const integers = this.#integers;
+    integers[0] = length;
+    integers[1] = payload?.byteLength ?? 0;
+    frame[1] = this.#ownFirstNs[shard] as number;
+    integers[4] = this.rounds | 0;
+    integers[5] = wantsStop ? stopFlag : 0;
+    integers[6] = frameVersion;
+    integers[7] = this.#digest;
+    for (let k = 0; k < shardCount; k++) {
+      frame[headerWords + k] = this.#sentNs[shard * shardCount + k] as number;
+      frame[headerWords + shardCount + k] = this.#silentNs[shard * shardCount + k] as number;
+    }
+    if (payload !== undefined) new Uint8Array(frame.buffer, payloadAt * 8, payload.byteLength).set(payload);
+    this.#link.send(to, frame, length);
+  }
+
+  #readFrame(from: number, frame: Float64Array<ArrayBuffer>): void {
+    const { shardCount } = this.#plan;
+    const integers = new Int32Array(frame.buffer, frame.byteOffset, 2 * headerWords);
+    this.#checkHandshake(from, integers);
+    this.#ownFirstNs[from] = frame[1] as number;
+    if (((integers[5] as number) & stopFlag) !== 0) this.#stopRequested = true;
+    for (let k = 0; k < shardCount; k++) {
+      this.#sentNs[from * shardCount + k] = frame[headerWords + k] as number;
+      this.#silentNs[from * shardCount + k] = frame[headerWords + shardCount + k] as number;
+    }
+    const payloadBytes = integers[1] as number;
+    if (payloadBytes === 0) return;
+    const payload = new Uint8Array(frame.buffer, frame.byteOffset + (headerWords + 2 * shardCount) * 8, payloadBytes);
+    unpackMessages(payload, (timeNs, sequence, sender, target, kindWord, words, fieldsAt, fieldCount, body) => {
+      this.engine.receive(timeNs, 0, sequence, sender, target, kindWord, words, fieldsAt, fieldCount, body);
+    });
+  }
+
+  #checkHandshake(from: number, integers: Int32Array): void {
+    if (integers[6] !== frameVersion) {
+      throw new KernelError('handshake', `shard ${from} sends frames of version ${integers[6]}, this one reads ${frameVersion}: run the same version everywhere`);
+    }
+    if (integers[7] !== this.#digest) {
+      throw new KernelError('handshake', `shard ${from} built another model than shard ${this.#plan.shard}: the program's build function must declare the same on every thread (no clocks, no Math.random)`);
+    }
+    if (integers[4] !== (this.rounds | 0)) throw new KernelError('handshake', `shard ${from} sent round ${integers[4]}, expected ${this.rounds}: a frame was lost or doubled`);
+  }
+}

@@ -1,0 +1,250 @@
+import { KernelError } from './errors.js';
+import type { ShardLink } from './shard-link.js';
+import { wallMs } from './wall-clock.js';
+
+/** Spins before a waiting thread sleeps: about 100 us. A pure spin collapses on oversubscribed cores, a pure wait costs 8 us a round. */
+const spinsBeforeSleep = 20_000;
+const spinsWhenOversubscribed = 50;
+
+/** int32 words: the abort word, then one word a participant (1 = asleep). 16 words apart, so that no two share a cache line. */
+const padding = 16;
+
+/** The shared words through which threads stop and wake each other. */
+export class SharedControl {
+  readonly words: Int32Array<SharedArrayBuffer>;
+
+  constructor(buffer: SharedArrayBuffer) {
+    this.words = new Int32Array(buffer);
+  }
+
+  static bytesFor(participants: number): number {
+    return (participants + 1) * padding * 4;
+  }
+
+  get aborted(): boolean {
+    return Atomics.load(this.words, 0) !== 0;
+  }
+
+  /** Ends the run: every waiting participant wakes. */
+  abort(): void {
+    Atomics.store(this.words, 0, 1);
+    for (let at = padding; at < this.words.length; at += padding) {
+      Atomics.store(this.words, at, 0);
+      Atomics.notify(this.words, at);
+    }
+  }
+
+  wake(participant: number): void {
+    const at = (participant + 1) * padding;
+    if (Atomics.load(this.words, at) === 0) return;
+    Atomics.store(this.words, at, 0);
+    Atomics.notify(this.words, at);
+  }
+
+  /** Sleeps until woken, `ready` holds or the timeout passes. */
+  sleep(participant: number, timeoutMs: number, ready: () => boolean): void {
+    const at = (participant + 1) * padding;
+    Atomics.store(this.words, at, 1);
+    if (!ready() && !this.aborted) Atomics.wait(this.words, at, 1, timeoutMs);
+    Atomics.store(this.words, at, 0);
+  }
+}
+
+const headAt = 0;
+const tailAt = 32;
+const dataBytes = 256;
+
+/** A single-writer single-reader ring of 8-byte words on shared memory. Counters run modulo 2^32. */
+export class SharedRing {
+  readonly #counters: Int32Array<SharedArrayBuffer>;
+  readonly #data: Float64Array<SharedArrayBuffer>;
+  readonly #mask: number;
+
+  constructor(buffer: SharedArrayBuffer) {
+    this.#counters = new Int32Array(buffer, 0, dataBytes / 4);
+    this.#data = new Float64Array(buffer, dataBytes);
+    this.#mask = this.#data.length - 1;
+  }
+
+  static create(bytes: number): SharedArrayBuffer {
+    return new SharedArrayBuffer(dataBytes + 2 ** Math.ceil(Math.log2(bytes)));
+  }
+
+  get isEmpty(): boolean {
+    return Atomics.load(this.#counters, tailAt) === Atomics.load(this.#counters, headAt);
+  }
+
+  get isFull(): boolean {
+    return ((Atomics.load(this.#counters, tailAt) - Atomics.load(this.#counters, headAt)) | 0) === this.#data.length;
+  }
+
+  /** Writes as many of the words from..end as fit; returns how many. */
+  write(words: Float64Array, from: number, end: number): number {
+    const tail = Atomics.load(this.#counters, tailAt);
+    const room = this.#data.length - ((tail - Atomics.load(this.#counters, headAt)) | 0);
+    const count = Math.min(room, end - from);
+    copyIn(this.#data, this.#mask, tail, words, from, count);
+    if (count > 0) Atomics.store(this.#counters, tailAt, (tail + count) | 0);
+    return count;
+  }
+
+  /** Reads up to `limit` words into `target` from `offset`; returns how many. */
+  read(target: Float64Array, offset: number, limit: number): number {
+    const head = Atomics.load(this.#counters, headAt);
+    const count = Math.min((Atomics.load(this.#counters, tailAt) - head) | 0, limit);
+    copyOut(this.#data, this.#mask, head, target, offset, count);
+    if (count > 0) Atomics.store(this.#counters, headAt, (head + count) | 0);
+    return count;
+  }
+}
+
+function copyIn(data: Float64Array, mask: number, at: number, words: Float64Array, from: number, count: number): void {
+  const start = at & mask;
+  if (count <= 16 || start + count > mask + 1) {
+    for (let i = 0; i < count; i++) data[(start + i) & mask] = words[from + i] as number;
+  } else data.set(words.subarray(from, from + count), start);
+}
+
+function copyOut(data: Float64Array, mask: number, at: number, target: Float64Array, offset: number, count: number): void {
+  const start = at & mask;
+  if (count <= 16 || start + count > mask + 1) {
+    for (let i = 0; i < count; i++) target[offset + i] = data[(start + i) & mask] as number;
+  } else target.set(data.subarray(start, start + count), offset);
+}
+
+/** Puts frames together from the pieces a ring delivers. A frame's first int32 is its length in words. */
+export class FrameReader {
+  #frame = new Float64Array(512);
+  #integers = new Int32Array(this.#frame.buffer);
+  #have = 0;
+  readonly #ring: SharedRing;
+
+  constructor(ring: SharedRing) {
+    this.#ring = ring;
+  }
+
+  get hasInput(): boolean {
+    return !this.#ring.isEmpty;
+  }
+
+  /** The next complete frame, valid until the next call, or undefined. */
+  poll(): Float64Array<ArrayBuffer> | undefined {
+    if (this.#have === 0) this.#have = this.#ring.read(this.#frame, 0, 1);
+    if (this.#have === 0) return undefined;
+    const length = this.#integers[0] as number;
+    if (this.#frame.length < length) this.#grow(length);
+    while (this.#have < length) {
+      const read = this.#ring.read(this.#frame, this.#have, length - this.#have);
+      if (read === 0) return undefined;
+      this.#have += read;
+    }
+    this.#have = 0;
+    return this.#frame.subarray(0, length);
+  }
+
+  #grow(length: number): void {
+    const frame = new Float64Array(2 ** Math.ceil(Math.log2(length)));
+    frame.set(this.#frame.subarray(0, this.#have));
+    this.#frame = frame;
+    this.#integers = new Int32Array(frame.buffer);
+  }
+}
+
+/** What a thread needs to build its end of the shared-memory transport. */
+export interface RingLinkPlan {
+  readonly shard: number;
+  readonly shardCount: number;
+  readonly control: SharedArrayBuffer;
+  /** Ring to shard k at index k; the own index is unused. */
+  readonly outgoing: readonly SharedArrayBuffer[];
+  readonly incoming: readonly SharedArrayBuffer[];
+  /** Whom to wake after writing to shard k, and after reading from it: the shard itself, or the bridge between. */
+  readonly peers: readonly number[];
+  readonly oversubscribed: boolean;
+}
+
+/** The shared-memory transport of one shard thread. */
+export class RingLink implements ShardLink {
+  readonly control: SharedControl;
+  readonly #shard: number;
+  readonly #shardCount: number;
+  readonly #outgoing: SharedRing[];
+  readonly #readers: FrameReader[];
+  readonly #peers: readonly number[];
+  /** Frames taken off their rings while this shard was held up by a full ring of its own. */
+  readonly #early: Float64Array<ArrayBuffer>[][];
+  readonly #spins: number;
+  readonly #anyInput = (): boolean => this.#hasInput();
+
+  constructor(plan: RingLinkPlan) {
+    this.control = new SharedControl(plan.control);
+    this.#shard = plan.shard;
+    this.#shardCount = plan.shardCount;
+    this.#outgoing = plan.outgoing.map((buffer) => new SharedRing(buffer));
+    this.#readers = plan.incoming.map((buffer) => new FrameReader(new SharedRing(buffer)));
+    this.#peers = plan.peers;
+    this.#early = plan.incoming.map(() => []);
+    this.#spins = plan.oversubscribed ? spinsWhenOversubscribed : spinsBeforeSleep;
+  }
+
+  get aborted(): boolean {
+    return this.control.aborted;
+  }
+
+  send(toShard: number, frame: Float64Array<ArrayBuffer>, wordCount: number): void {
+    const ring = this.#outgoing[toShard] as SharedRing;
+    const peer = this.#peers[toShard] as number;
+    let written = ring.write(frame, 0, wordCount);
+    this.control.wake(peer);
+    while (written < wordCount) {
+      const more = ring.write(frame, written, wordCount);
+      written += more;
+      if (more > 0) this.control.wake(peer);
+      else this.#whileFull(ring);
+    }
+  }
+
+  receive(fromShard: number): Float64Array<ArrayBuffer> | undefined {
+    const early = this.#early[fromShard] as Float64Array<ArrayBuffer>[];
+    if (early.length > 0) return early.shift();
+    return this.#poll(fromShard);
+  }
+
+  wait(deadlineMs: number): void {
+    for (let spin = 0; spin < this.#spins; spin++) if (this.#hasInput()) return;
+    if (this.aborted) throw new KernelError('stopped', 'the run was stopped');
+    const timeoutMs = deadlineMs - wallMs();
+    if (timeoutMs > 0) this.control.sleep(this.#shard, timeoutMs, this.#anyInput);
+    if (this.aborted) throw new KernelError('stopped', 'the run was stopped');
+  }
+
+  /** A full ring: take in what others send meanwhile, else two shards that both write more than a ring holds would wait for ever. */
+  #whileFull(ring: SharedRing): void {
+    if (this.aborted) throw new KernelError('stopped', 'the run was stopped');
+    let took = false;
+    for (let from = 0; from < this.#shardCount; from++) {
+      if (from === this.#shard) continue;
+      const frame = this.#poll(from);
+      if (frame === undefined) continue;
+      (this.#early[from] as Float64Array<ArrayBuffer>[]).push(frame.slice());
+      took = true;
+    }
+    if (took) return;
+    this.control.sleep(this.#shard, 100, () => !ring.isFull || this.#hasInput());
+  }
+
+  #poll(fromShard: number): Float64Array<ArrayBuffer> | undefined {
+    const reader = this.#readers[fromShard] as FrameReader;
+    if (!reader.hasInput) return undefined;
+    const frame = reader.poll();
+    this.control.wake(this.#peers[fromShard] as number);
+    return frame;
+  }
+
+  #hasInput(): boolean {
+    for (let from = 0; from < this.#shardCount; from++) {
+      if (from !== this.#shard && (this.#readers[from] as FrameReader).hasInput) return true;
+    }
+    return false;
+  }
+}

@@ -1,0 +1,12 @@
+/** The real clock, taken before the guards hide it from handlers. Only the machinery around handlers may use it. */
+const performanceNow = performance.now.bind(performance);
+
+/** Milliseconds of wall time since this thread began. */
+export function wallMs(): number {
+  return performanceNow();
+}
+
+/** Milliseconds since the Unix epoch, comparable between threads. */
+export function epochMs(): number {
+  return performance.timeOrigin + performanceNow();
+}

@@ -1,0 +1,193 @@
+import { widenFloat64, widenInt32 } from './columns.js';
+import { type LruState, lruAcquired, lruReleased, lruRemoved } from './eviction/lru.js';
+import { type CacheView, type EvictionPolicy, evictionParameters, evictionPolicy } from './eviction.js';
+import { createIdentityTable, type IdentityTable, tableDelete, tableGet, tableSet } from './identity-table.js';
+import { KV_REMOVED, type KvEventBuffer, pushKvEvent } from './kv-events.js';
+
+/**
+ * The blocks of one place (an engine's HBM, a tier) that are known by identity or kept as extents, with references and eviction. Nodes are numbered
+ * densely and their columns grow with use: a cache of a million blocks that holds three extents takes a few hundred bytes.
+ */
+export interface BlockCache extends CacheView {
+  policyName: string;
+  policyState: object;
+  parameters: Record<string, number>;
+  /** The default policy is called directly, the others by name. */
+  isLru: boolean;
+  capacityBlocks: number;
+  /** Blocks in all nodes, and in those without a reference. */
+  usedBlocks: number;
+  evictableBlocks: number;
+  /** Nodes in use, node numbers ever used, and the head of the list of free ones (linked through `parent`). */
+  nodes: number;
+  nodeLimit: number;
+  freeNode: number;
+  table: IdentityTable;
+  identity: Float64Array;
+  parent: Int32Array;
+  depth: Int32Array;
+  blocks: Int32Array;
+  refs: Int32Array;
+}
+
+/** An empty cache of `capacityBlocks` blocks. Throws on an unknown policy or parameter and on a capacity that is no integer of 1 or more. */
+export function createBlockCache(
+  capacityBlocks: number,
+  policyName: string = 'lru',
+  policyParameters: Readonly<Record<string, number>> = {},
+): BlockCache {
+  if (!(Number.isInteger(capacityBlocks) && capacityBlocks >= 1 && capacityBlocks <= 0x7fffffff)) {
+    throw new RangeError(`cache of ${capacityBlocks} blocks: the capacity must be an integer from 1 to 2147483647`);
+  }
+  const policy = evictionPolicy(policyName);
+  const parameters = evictionParameters(policy, policyParameters);
+  const columns = 16;
+  return {
+    policyName,
+    policyState: policy.createState(capacityBlocks, columns, parameters),
+    parameters,
+    isLru: policyName === 'lru',
+    capacityBlocks,
+    usedBlocks: 0,
+    evictableBlocks: 0,
+    nodes: 0,
+    nodeLimit: 0,
+    freeNode: -1,
+    table: createIdentityTable(),
+    identity: new Float64Array(columns),
+    parent: new Int32Array(columns),
+    depth: new Int32Array(columns),
+    blocks: new Int32Array(columns),
+    refs: new Int32Array(columns),
+  };
+}
+
+/** Node of the block with this identity, or -1. */
+export function findNode(cache: BlockCache, identity: number): number {
+  return tableGet(cache.table, identity);
+}
+
+/** Blocks that nothing occupies. */
+export function unusedBlocks(cache: BlockCache): number {
+  return cache.capacityBlocks - cache.usedBlocks;
+}
+
+/**
+ * Puts `blocks` blocks in, with one reference (`refs` 1) or none (0); the caller has made room. A positive identity can be looked up and stands for one
+ * block; 0 or less is an extent. Returns the node.
+ */
+export function storeNode(cache: BlockCache, identity: number, parent: number, depth: number, blocks: number, refs: number): number {
+  const node = takeNode(cache);
+  cache.identity[node] = identity;
+  cache.parent[node] = parent;
+  cache.depth[node] = depth;
+  cache.blocks[node] = blocks;
+  cache.refs[node] = refs;
+  cache.usedBlocks += blocks;
+  if (identity > 0) tableSet(cache.table, identity, node);
+  if (refs === 0) cache.evictableBlocks += blocks;
+  if (cache.isLru) {
+    if (refs === 0) lruReleased(cache.policyState as LruState, cache, node);
+    return node;
+  }
+  const policy = policyOf(cache);
+  policy.stored(cache.policyState, cache, node);
+  if (refs === 0) policy.released(cache.policyState, cache, node);
+  return node;
+}
+
+export function acquireNode(cache: BlockCache, node: number): void {
+  if (++cache.refs[node]! === 1) cache.evictableBlocks -= cache.blocks[node]!;
+  if (cache.isLru) lruAcquired(cache.policyState as LruState, cache, node);
+  else policyOf(cache).acquired(cache.policyState, cache, node);
+}
+
+export function releaseNode(cache: BlockCache, node: number): void {
+  const refs = --cache.refs[node]!;
+  if (refs > 0) return;
+  if (refs < 0) throw new Error(`cache: block ${cache.identity[node]} was released more often than acquired`);
+  cache.evictableBlocks += cache.blocks[node]!;
+  if (cache.isLru) lruReleased(cache.policyState as LruState, cache, node);
+  else policyOf(cache).released(cache.policyState, cache, node);
+}
+
+/** Takes a node out that is not evicted but dropped or taken back. */
+export function removeNode(cache: BlockCache, node: number): void {
+  if (cache.isLru) lruRemoved(cache.policyState as LruState, cache, node);
+  else policyOf(cache).removed(cache.policyState, cache, node);
+  const blocks = cache.blocks[node]!;
+  cache.usedBlocks -= blocks;
+  if (cache.refs[node] === 0) cache.evictableBlocks -= blocks;
+  const identity = cache.identity[node]!;
+  if (identity > 0) tableDelete(cache.table, identity);
+  cache.identity[node] = 0;
+  cache.blocks[node] = 0;
+  cache.refs[node] = 0;
+  cache.parent[node] = cache.freeNode;
+  cache.freeNode = node;
+  cache.nodes--;
+}
+
+/** Evicts `count` blocks as the policy says, reporting each to `events`. Throws when fewer are evictable or the policy names a wrong node. */
+export function evictBlocks(cache: BlockCache, count: number, events: KvEventBuffer | null): void {
+  if (count > cache.evictableBlocks) {
+    throw new RangeError(`cache of ${cache.capacityBlocks} blocks: cannot evict ${count}, only ${cache.evictableBlocks} are unreferenced`);
+  }
+  let left = count;
+  while (left > 0) {
+    const node = cache.isLru ? (cache.policyState as LruState).oldest : checkedVictim(cache);
+    const held = cache.blocks[node]!;
+    const taken = Math.min(left, held);
+    if (events !== null) pushKvEvent(events, KV_REMOVED, Math.max(0, cache.identity[node]!), 0, taken);
+    if (taken === held) removeNode(cache, node);
+    else shrinkNode(cache, node, taken);
+    left -= taken;
+  }
+}
+
+/** Drops everything, references or not. */
+export function clearBlockCache(cache: BlockCache): void {
+  Object.assign(cache, createBlockCache(cache.capacityBlocks, cache.policyName, cache.parameters));
+}
+
+function shrinkNode(cache: BlockCache, node: number, taken: number): void {
+  cache.blocks[node]! -= taken;
+  cache.usedBlocks -= taken;
+  cache.evictableBlocks -= taken;
+  if (!cache.isLru) policyOf(cache).shrunk?.(cache.policyState, cache, node, taken);
+}
+
+function checkedVictim(cache: BlockCache): number {
+  const node = policyOf(cache).victim(cache.policyState, cache);
+  if (!(Number.isInteger(node) && node >= 0 && node < cache.nodeLimit && cache.blocks[node]! > 0 && cache.refs[node] === 0)) {
+    throw new Error(
+      `eviction policy '${cache.policyName}': victim() gave ${node}; it must give a node in the cache with no reference (${cache.evictableBlocks} blocks are evictable)`,
+    );
+  }
+  return node;
+}
+
+function policyOf(cache: BlockCache): EvictionPolicy {
+  return evictionPolicy(cache.policyName);
+}
+
+function takeNode(cache: BlockCache): number {
+  cache.nodes++;
+  const free = cache.freeNode;
+  if (free >= 0) {
+    cache.freeNode = cache.parent[free]!;
+    return free;
+  }
+  if (cache.nodeLimit === cache.refs.length) widenColumns(cache);
+  return cache.nodeLimit++;
+}
+
+function widenColumns(cache: BlockCache): void {
+  const columns = cache.refs.length * 2;
+  cache.identity = widenFloat64(cache.identity, columns);
+  cache.parent = widenInt32(cache.parent, columns);
+  cache.depth = widenInt32(cache.depth, columns);
+  cache.blocks = widenInt32(cache.blocks, columns);
+  cache.refs = widenInt32(cache.refs, columns);
+  policyOf(cache).reserve(cache.policyState, columns);
+}

@@ -1,0 +1,247 @@
+/**
+ * One device that moves bytes for several workers at once (a host's PCIe path to DRAM, an NVMe drive): processor sharing. The transfers under way share
+ * max-min fairly what the device gives, subject to a cap for each worker. A transfer first waits out a fixed latency, then moves its bytes, and is
+ * noticed at the scheduler's next poll: offload delay in real engines comes as much from polling as from bandwidth, so both terms exist.
+ *
+ * The course depends only on what was started when, never on how often `advance` is called. Times are whole nanoseconds; bytes moved by n transfers sum to
+ * what was asked for to within rounding of doubles.
+ */
+export interface FairPipe {
+  deviceBytesPerNs: number;
+  workerBytesPerNs: number;
+  latencyNs: number;
+  /** 0: noticed at once. */
+  pollPeriodNs: number;
+  workers: number;
+  transferLimit: number;
+  /** Time up to which `remaining` holds. */
+  anchorNs: number;
+  /** Earliest of all `dueNs`, Infinity when idle. */
+  nextNs: number;
+  /** Rows 0..count-1 are transfers: waiting, then moving, then done but not noticed; in the order they were started. */
+  count: number;
+  ids: Float64Array;
+  phases: Uint8Array;
+  workerOf: Int32Array;
+  remaining: Float64Array;
+  bytesPerNs: Float64Array;
+  /** When the row's phase ends, at the present rates. */
+  dueNs: Float64Array;
+  /** Transfers moving for each worker; scratch for the order in which workers reach their cap. */
+  moving: Int32Array;
+  workerRate: Float64Array;
+  movedBytes: number;
+  finished: number;
+}
+
+export interface FairPipeOptions {
+  /** Default for host DRAM 80e9, for NVMe 10e9 (order of a PCIe Gen5 x16 pair of switches, and of one PCIe Gen5 x4 drive). */
+  deviceBytesPerSecond: number;
+  /** Default for host DRAM 32e9 (half of PCIe Gen5 x16's 64e9 each way); Infinity for none. */
+  workerBytesPerSecond: number;
+  workers: number;
+  latencyNs?: number;
+  pollPeriodNs?: number;
+  transferLimit?: number;
+}
+
+const WAITING = 1;
+const MOVING = 2;
+const DONE = 3;
+
+export function createFairPipe(options: FairPipeOptions): FairPipe {
+  const { deviceBytesPerSecond, workerBytesPerSecond, workers } = options;
+  const latencyNs = options.latencyNs ?? 0;
+  const pollPeriodNs = options.pollPeriodNs ?? 0;
+  const transferLimit = options.transferLimit ?? 4096;
+  requirePositive('deviceBytesPerSecond', deviceBytesPerSecond);
+  requirePositive('workerBytesPerSecond', workerBytesPerSecond);
+  for (const [name, value] of Object.entries({ latencyNs, pollPeriodNs, workers, transferLimit })) {
+    if (!(Number.isInteger(value) && value >= 0)) throw new RangeError(`pipe: ${name} = ${value} must be an integer of 0 or more`);
+  }
+  return {
+    deviceBytesPerNs: deviceBytesPerSecond / 1e9,
+    workerBytesPerNs: Math.min(workerBytesPerSecond, deviceBytesPerSecond) / 1e9,
+    latencyNs,
+    pollPeriodNs,
+    workers,
+    transferLimit,
+    anchorNs: 0,
+    nextNs: Number.POSITIVE_INFINITY,
+    count: 0,
+    ids: new Float64Array(transferLimit),
+    phases: new Uint8Array(transferLimit),
+    workerOf: new Int32Array(transferLimit),
+    remaining: new Float64Array(transferLimit),
+    bytesPerNs: new Float64Array(transferLimit),
+    dueNs: new Float64Array(transferLimit),
+    moving: new Int32Array(workers),
+    workerRate: new Float64Array(workers),
+    movedBytes: 0,
+    finished: 0,
+  };
+}
+
+/**
+ * Starts moving `bytes` for `worker` at `nowNs`; `id` comes back from `advance`. Call `advance` up to `nowNs` first. Returns false when the pipe is at its
+ * limit of transfers: the caller queues or drops, and counts it. Throws on a worker out of range, bytes that are no positive integer, or a time in the past.
+ */
+export function startTransfer(pipe: FairPipe, id: number, worker: number, bytes: number, nowNs: number): boolean {
+  if (!(worker >= 0 && worker < pipe.workers)) throw new RangeError(`pipe: worker ${worker} is not in 0..${pipe.workers - 1}`);
+  if (!(Number.isInteger(bytes) && bytes > 0))
+    throw new RangeError(`pipe: transfer ${id} of ${bytes} bytes; must be an integer of 1 or more`);
+  if (nowNs < pipe.anchorNs || nowNs > pipe.nextNs) {
+    throw new RangeError(
+      `pipe: transfer ${id} starts at ${nowNs} ns, outside ${pipe.anchorNs}..${pipe.nextNs} ns; advance the pipe to the start first`,
+    );
+  }
+  if (pipe.count === pipe.transferLimit) return false;
+  const row = pipe.count++;
+  pipe.ids[row] = id;
+  pipe.phases[row] = WAITING;
+  pipe.workerOf[row] = worker;
+  pipe.remaining[row] = bytes;
+  pipe.bytesPerNs[row] = 0;
+  pipe.dueNs[row] = nowNs + pipe.latencyNs;
+  if (pipe.dueNs[row]! < pipe.nextNs) pipe.nextNs = pipe.dueNs[row]!;
+  return true;
+}
+
+/** When to call `advance` next: no completion comes before (Infinity when idle). Later starts only move completions back. */
+export function nextCompletionNs(pipe: FairPipe): number {
+  return pipe.nextNs;
+}
+
+/**
+ * Runs the pipe up to and including `nowNs`. Writes the ids of the transfers noticed as complete to `out` from index 0, by time and then in order of
+ * start, and returns how many; `out` must have room for all transfers under way.
+ */
+export function advance(pipe: FairPipe, nowNs: number, out: Float64Array): number {
+  let noticed = 0;
+  while (pipe.nextNs <= nowNs) {
+    const stepNs = pipe.nextNs;
+    const changed = endPhases(pipe, stepNs, out, noticed);
+    noticed += pipe.finished;
+    if (changed) shareRates(pipe, stepNs);
+    pipe.nextNs = earliestDue(pipe);
+  }
+  return noticed;
+}
+
+/** Transfers that are waiting, moving or not noticed yet. */
+export function transfersUnderWay(pipe: FairPipe): number {
+  return pipe.count;
+}
+
+/** Bytes per second a transfer that `worker` starts now would get once it moves, if nothing else changes. */
+export function offeredBytesPerSecond(pipe: FairPipe, worker: number): number {
+  pipe.moving[worker]!++;
+  fillRates(pipe);
+  const rate = pipe.workerRate[worker]!;
+  pipe.moving[worker]!--;
+  fillRates(pipe);
+  return rate * 1e9;
+}
+
+/** Moves each transfer whose phase ends at `atNs` on; returns whether the set of moving transfers changed. Leaves the number noticed in `pipe.finished`. */
+function endPhases(pipe: FairPipe, atNs: number, out: Float64Array, outFrom: number): boolean {
+  let changed = false;
+  let kept = 0;
+  let noticed = 0;
+  for (let row = 0; row < pipe.count; row++) {
+    if (pipe.dueNs[row] === atNs) {
+      if (pipe.phases[row] === WAITING) {
+        changed = true;
+        pipe.phases[row] = MOVING;
+        pipe.moving[pipe.workerOf[row]!]!++;
+      } else if (pipe.phases[row] === MOVING) {
+        changed = true;
+        finishMoving(pipe, row, atNs);
+      }
+      if (pipe.phases[row] === DONE && pipe.dueNs[row] === atNs) {
+        out[outFrom + noticed++] = pipe.ids[row]!;
+        continue;
+      }
+    }
+    if (kept !== row) copyRow(pipe, row, kept);
+    kept++;
+  }
+  pipe.count = kept;
+  pipe.finished = noticed;
+  return changed;
+}
+
+function finishMoving(pipe: FairPipe, row: number, atNs: number): void {
+  pipe.phases[row] = DONE;
+  pipe.moving[pipe.workerOf[row]!]!--;
+  pipe.movedBytes += pipe.remaining[row]!;
+  pipe.remaining[row] = 0;
+  pipe.bytesPerNs[row] = 0;
+  const period = pipe.pollPeriodNs;
+  pipe.dueNs[row] = period === 0 ? atNs : Math.ceil(atNs / period) * period;
+}
+
+/** Settles what was moved since the anchor and gives each moving transfer its new rate and end. */
+function shareRates(pipe: FairPipe, atNs: number): void {
+  const elapsedNs = atNs - pipe.anchorNs;
+  fillRates(pipe);
+  for (let row = 0; row < pipe.count; row++) {
+    if (pipe.phases[row] !== MOVING) continue;
+    const old = pipe.bytesPerNs[row]!;
+    const rate = pipe.workerRate[pipe.workerOf[row]!]!;
+    if (old > 0) {
+      const moved = Math.min(pipe.remaining[row]!, old * elapsedNs);
+      pipe.remaining[row]! -= moved;
+      pipe.movedBytes += moved;
+    }
+    pipe.bytesPerNs[row] = rate;
+    pipe.dueNs[row] = atNs + Math.ceil(pipe.remaining[row]! / rate);
+  }
+  pipe.anchorNs = atNs;
+}
+
+/**
+ * Max-min fair rate of one transfer of each worker (progressive filling: all rates rise together; a worker at its cap stops, the others go on). The workers with
+ * most transfers reach the cap first, so they are taken in that order.
+ */
+function fillRates(pipe: FairPipe): void {
+  const { moving, workerRate, workers } = pipe;
+  let left = pipe.deviceBytesPerNs;
+  let transfers = 0;
+  for (let worker = 0; worker < workers; worker++) {
+    transfers += moving[worker]!;
+    workerRate[worker] = -1;
+  }
+  while (transfers > 0) {
+    let busiest = -1;
+    for (let worker = 0; worker < workers; worker++) {
+      if (workerRate[worker]! < 0 && (busiest < 0 || moving[worker]! > moving[busiest]!)) busiest = worker;
+    }
+    const count = moving[busiest]!;
+    const rate = Math.min(pipe.workerBytesPerNs / count, left / transfers);
+    workerRate[busiest] = rate;
+    left -= rate * count;
+    transfers -= count;
+  }
+}
+
+function earliestDue(pipe: FairPipe): number {
+  let earliest = Number.POSITIVE_INFINITY;
+  for (let row = 0; row < pipe.count; row++) {
+    if (pipe.dueNs[row]! < earliest) earliest = pipe.dueNs[row]!;
+  }
+  return earliest;
+}
+
+function copyRow(pipe: FairPipe, from: number, to: number): void {
+  pipe.ids[to] = pipe.ids[from]!;
+  pipe.phases[to] = pipe.phases[from]!;
+  pipe.workerOf[to] = pipe.workerOf[from]!;
+  pipe.remaining[to] = pipe.remaining[from]!;
+  pipe.bytesPerNs[to] = pipe.bytesPerNs[from]!;
+  pipe.dueNs[to] = pipe.dueNs[from]!;
+}
+
+function requirePositive(name: string, value: number): void {
+  if (!(value > 0)) throw new RangeError(`pipe: ${name} = ${value} must be over 0`);
+}

@@ -1,0 +1,156 @@
+import { readFileSync } from 'node:fs';
+import { type EngineProfile, parseGpu, parseModel, parseProfile } from './catalogue-parse.js';
+
+/** Number formats a weight, a KV entry or a matrix product may use. */
+export type Precision = 'bf16' | 'fp8' | 'int8' | 'fp4';
+
+/** Bytes of one number in each precision; block scales of FP8 and FP4 formats are left out (below 2 %). */
+export const precisionBytes: Readonly<Record<Precision, number>> = { bf16: 2, fp8: 1, int8: 1, fp4: 0.5 };
+
+/** One GPU of the catalogue. Rates are per second and per direction; `sources` names the origin of every number by its path. */
+export interface GpuSpec {
+  name: string;
+  /** Dense matrix throughput, FLOP/s, of the precisions the GPU has in hardware. */
+  denseFlops: { bf16: number; fp8?: number; int8?: number; fp4?: number };
+  hbmBytes: number;
+  hbmBytesPerSecond: number;
+  /** Each way; 0 for a GPU without NVLink. */
+  nvlinkBytesPerSecond: number;
+  nicBytesPerSecond: number;
+  pcieBytesPerSecond: number;
+  sources: Record<string, string>;
+}
+
+/** Multi-head latent attention: one compressed entry per token, which every tensor-parallel rank keeps whole. */
+export interface LatentAttention {
+  keyValueRank: number;
+  queryRank: number;
+  ropeHeadSize: number;
+  valueHeadSize: number;
+}
+
+/** Mixture of experts; `denseLayers` leading layers keep an ordinary MLP. */
+export interface ExpertLayout {
+  experts: number;
+  expertsPerToken: number;
+  sharedExperts: number;
+  expertIntermediate: number;
+  denseLayers: number;
+}
+
+/** One model of the catalogue, with the shapes its published configuration gives; `sources` as in {@link GpuSpec}. */
+export interface ModelSpec {
+  name: string;
+  attention: 'gqa' | 'mla';
+  layers: number;
+  hidden: number;
+  attentionHeads: number;
+  keyValueHeads: number;
+  headSize: number;
+  intermediate: number;
+  /** Matrices of one MLP: 3 when gated (SwiGLU), 2 otherwise. */
+  mlpMatrices: number;
+  vocabulary: number;
+  contextTokens: number;
+  mla: LatentAttention | null;
+  moe: ExpertLayout | null;
+  sources: Record<string, string>;
+}
+
+/** GPUs, models and engine profiles by name. */
+export interface Catalogue {
+  gpus: Map<string, GpuSpec>;
+  models: Map<string, ModelSpec>;
+  profiles: Map<string, EngineProfile>;
+}
+
+/** The shape of one data file; every list may be missing. */
+interface CatalogueFile {
+  gpus?: unknown;
+  models?: unknown;
+  profiles?: unknown;
+}
+
+/** Reads the built-in data files and then `userFiles` (JSON with `gpus`, `models`, `profiles` lists), later entries replacing earlier ones of the same name. */
+export function loadCatalogue(userFiles: readonly string[] = []): Catalogue {
+  const catalogue: Catalogue = { gpus: new Map(), models: new Map(), profiles: new Map() };
+  for (const name of ['gpus', 'models', 'profiles']) {
+    const url = new URL(`../data/${name}.json`, import.meta.url);
+    addCatalogueEntries(catalogue, readFileSync(url, 'utf8'), `data/${name}.json`);
+  }
+  for (const file of userFiles) addCatalogueEntries(catalogue, readFileSync(file, 'utf8'), file);
+  return catalogue;
+}
+
+/** Adds the entries of one JSON text. Throws with `place`, entry and field on anything unknown, missing or out of range. */
+export function addCatalogueEntries(catalogue: Catalogue, json: string, place: string): void {
+  let file: CatalogueFile;
+  try {
+    file = JSON.parse(json) as CatalogueFile;
+  } catch (error) {
+    throw new Error(`${place}: not valid JSON (${(error as Error).message}); a catalogue file holds lists named gpus, models, profiles`);
+  }
+  if (file === null || typeof file !== 'object' || Array.isArray(file)) {
+    throw new Error(`${place}: must be an object with lists named gpus, models, profiles`);
+  }
+  for (const key of Object.keys(file)) {
+    if (key !== 'gpus' && key !== 'models' && key !== 'profiles') {
+      throw new Error(`${place}: unknown list "${key}"; allowed are gpus, models, profiles`);
+    }
+  }
+  for (const [index, entry] of listOf(file.gpus, `${place}: gpus`).entries()) {
+    const gpu = parseGpu(entry, `${place}: gpus[${index}]`);
+    catalogue.gpus.set(gpu.name, gpu);
+  }
+  for (const [index, entry] of listOf(file.models, `${place}: models`).entries()) {
+    const model = parseModel(entry, `${place}: models[${index}]`);
+    catalogue.models.set(model.name, model);
+  }
+  for (const [index, entry] of listOf(file.profiles, `${place}: profiles`).entries()) {
+    const profile = parseProfile(entry, `${place}: profiles[${index}]`);
+    catalogue.profiles.set(profile.name, profile);
+  }
+}
+
+/** The GPU of that name, or an error naming the known ones. */
+export function gpuNamed(catalogue: Catalogue, name: string): GpuSpec {
+  return named(catalogue.gpus, name, 'GPU');
+}
+
+/** The model of that name, or an error naming the known ones. */
+export function modelNamed(catalogue: Catalogue, name: string): ModelSpec {
+  return named(catalogue.models, name, 'model');
+}
+
+/** The engine profile of that name, or an error naming the known ones. */
+export function profileNamed(catalogue: Catalogue, name: string): EngineProfile {
+  return named(catalogue.profiles, name, 'engine profile');
+}
+
+/**
+ * The profile fitted to that GPU and model; else to the model on another GPU (host times follow the layers of the model), else to the GPU,
+ * else `default`.
+ */
+export function profileFor(catalogue: Catalogue, gpu: string, model: string): EngineProfile {
+  const profiles = [...catalogue.profiles.values()];
+  return (
+    profiles.find((profile) => profile.gpu === gpu && profile.model === model) ??
+    profiles.find((profile) => profile.model === model) ??
+    profiles.find((profile) => profile.gpu === gpu) ??
+    profileNamed(catalogue, 'default')
+  );
+}
+
+function named<T>(entries: Map<string, T>, name: string, what: string): T {
+  const entry = entries.get(name);
+  if (entry === undefined) {
+    throw new Error(`unknown ${what} "${name}"; known are ${[...entries.keys()].join(', ')}; add your own in a catalogue file`);
+  }
+  return entry;
+}
+
+function listOf(value: unknown, place: string): unknown[] {
+  if (value === undefined) return [];
+  if (!Array.isArray(value)) throw new Error(`${place}: must be a list`);
+  return value;
+}

@@ -1,0 +1,425 @@
+import { type BlockAccounting, blocksRefused } from './blocks.js';
+import {
+  computedTokens,
+  type EngineState,
+  engineRole,
+  freeSlot,
+  generatedTokens,
+  heldBlocks,
+  passKind,
+  slotState,
+} from './engine-state.js';
+import { addEvent, addStretch, type EngineEvents, engineEvent } from './events.js';
+import { frontOf, popFront, pushFront } from './slot-queue.js';
+import { createPassShape, decodeCurve, elapsedNs, mixedPassNs, type PassShape } from './timing.js';
+
+/**
+ * The scheduler looks at the end of a pass (or when an idle engine wakes): grow or preempt the running requests, then spend the rest of the
+ * token budget on the prompt in progress, on requests whose KV has arrived, and on waiting ones, first come first served. `changed` says that
+ * the batch already differs from that of the last pass.
+ */
+export function schedule<Pool>(
+  engine: EngineState<Pool>,
+  blocks: BlockAccounting<Pool>,
+  nowNs: number,
+  changed: boolean,
+  events: EngineEvents,
+): void {
+  let differs = changed;
+  if (engine.nextSpeedFactor !== engine.speedFactor) {
+    engine.speedFactor = engine.nextSpeedFactor;
+    differs = true;
+  }
+  if (engine.cancelCount > 0) {
+    dropCancelled(engine, blocks);
+    differs = true;
+  }
+  const preempted = growRunning(engine, blocks, nowNs, events);
+  if (preempted) differs = true;
+  planChunks(engine, blocks, nowNs, !preempted, events);
+  if (engine.chunkCount > 0) {
+    closeStretch(engine, events);
+    startMixed(engine, nowNs);
+  } else if (engine.decodeCount > 0) {
+    startStretch(engine, blocks, nowNs, differs, preempted, events);
+  } else {
+    closeStretch(engine, events);
+    engine.passKind = passKind.none;
+    // A request preempted by its own growth must be looked at again; nothing else would wake the engine.
+    if (preempted) engine.wakeNs = nowNs;
+  }
+}
+
+/** Reports the gaps of the passes since the last report. */
+export function closeStretch<Pool>(engine: EngineState<Pool>, events: EngineEvents): void {
+  if (engine.passKind === passKind.stretch && engine.passesDone > engine.reportedPasses) {
+    addStretch(events, engine.mixedDecodes, engine.reportedPasses, engine.passesDone, engine.anchorNs, engine.curve);
+    engine.busyNs += elapsedNs(engine.curve, engine.passesDone) - elapsedNs(engine.curve, engine.reportedPasses);
+    engine.reportedPasses = engine.passesDone;
+  }
+}
+
+/** Gives each decoding request the block its next token may need; the last in is preempted while there is none. True when one was. */
+function growRunning<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): boolean {
+  const size = engine.rules.blockTokens;
+  if (!engine.rules.stepwise) {
+    const need = engine.blockResidues[engine.passCount % size]!;
+    if (need === 0) return false;
+    if (need <= blocks.available(engine.pool)) {
+      blocks.grow(engine.pool, need);
+      return false;
+    }
+  }
+  let preempted = false;
+  for (let i = 0; i < engine.runningCount; i++) {
+    const slot = engine.running[i]!;
+    if (engine.requests.state[slot] !== slotState.decoding || computedTokens(engine, slot) % size !== 0) continue;
+    while (i < engine.runningCount && blocks.available(engine.pool) < 1) {
+      preemptLast(engine, blocks, nowNs, events);
+      preempted = true;
+    }
+    if (i < engine.runningCount) blocks.grow(engine.pool, 1);
+  }
+  return preempted;
+}
+
+/** Last in, first out: its KV is dropped and recomputed when it is admitted again, ahead of all that wait. */
+function preemptLast<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
+  const table = engine.requests;
+  const slot = engine.running[--engine.runningCount]!;
+  const held = heldBlocks(engine, slot);
+  const tokens = computedTokens(engine, slot);
+  if (table.state[slot] === slotState.decoding) {
+    table.generated[slot] = generatedTokens(engine, slot);
+    table.lastTokenNs[slot] = nowNs;
+    leaveDecode(engine, slot);
+  }
+  blocks.release(engine.pool, table.id[slot]!, held, tokens);
+  table.targetTokens[slot] = table.promptTokens[slot]! + table.generated[slot]!;
+  table.computed[slot] = 0;
+  table.state[slot] = slotState.waiting;
+  table.transferred[slot] = 0;
+  table.preemptions[slot] = table.preemptions[slot]! + 1;
+  engine.preemptionCount++;
+  pushFront(engine.waiting, slot);
+  addEvent(events, engineEvent.preempted, slot, table.id[slot]!, nowNs, table.generated[slot]!);
+}
+
+function planChunks<Pool>(
+  engine: EngineState<Pool>,
+  blocks: BlockAccounting<Pool>,
+  nowNs: number,
+  admitting: boolean,
+  events: EngineEvents,
+): void {
+  engine.chunkCount = 0;
+  let budget = engine.rules.maxBatchedTokens - engine.decodeCount;
+  // Only the last running request can have a prompt in progress: another is admitted only while budget is left.
+  for (let i = engine.runningCount - 1; i >= 0; i--) {
+    const slot = engine.running[i]!;
+    if (engine.requests.state[slot] !== slotState.prefilling) break;
+    budget -= addChunk(engine, slot, budget);
+  }
+  if (!admitting) return;
+  const maximum = engine.rules.maxSequences;
+  while (engine.ready.count > 0 && engine.runningCount < maximum && budget > 0) {
+    const slot = popFront(engine.ready);
+    startRunning(engine, slot);
+    budget -= addChunk(engine, slot, budget);
+  }
+  admitWaiting(engine, blocks, nowNs, budget, events);
+}
+
+function admitWaiting<Pool>(
+  engine: EngineState<Pool>,
+  blocks: BlockAccounting<Pool>,
+  nowNs: number,
+  budgetTokens: number,
+  events: EngineEvents,
+): void {
+  const table = engine.requests;
+  const size = engine.rules.blockTokens;
+  let budget = budgetTokens;
+  while (engine.waiting.count > 0) {
+    const slot = frontOf(engine.waiting);
+    const transfer = table.transferred[slot] === 1;
+    if (!transfer && (budget <= 0 || engine.runningCount >= engine.rules.maxSequences)) return;
+    const target = table.targetTokens[slot]!;
+    const found = blocks.admit(engine.pool, table.id[slot]!, target);
+    if (found === blocksRefused) return;
+    popFront(engine.waiting);
+    // The last token is always computed, for it samples the next one; credit comes in whole blocks.
+    const credit = Math.floor(Math.min(found, target - 1) / size) * size;
+    table.computed[slot] = credit;
+    if (table.admittedNs[slot]! < 0) {
+      table.admittedNs[slot] = nowNs;
+      table.cachedTokens[slot] = credit;
+    }
+    if (transfer) {
+      table.state[slot] = slotState.reserved;
+      addEvent(events, engineEvent.reserved, slot, table.id[slot]!, nowNs, credit);
+    } else {
+      startRunning(engine, slot);
+      budget -= addChunk(engine, slot, budget);
+    }
+  }
+}
+
+function startRunning<Pool>(engine: EngineState<Pool>, slot: number): void {
+  engine.requests.state[slot] = slotState.prefilling;
+  engine.running[engine.runningCount++] = slot;
+}
+
+function addChunk<Pool>(engine: EngineState<Pool>, slot: number, budget: number): number {
+  const tokens = Math.min(budget, engine.requests.targetTokens[slot]! - engine.requests.computed[slot]!);
+  if (tokens <= 0) return 0;
+  engine.chunkSlots[engine.chunkCount] = slot;
+  engine.chunkTokens[engine.chunkCount++] = tokens;
+  return tokens;
+}
+
+/** Reused for each mixed pass; never state. */
+const shape: PassShape = createPassShape();
+
+function startMixed<Pool>(engine: EngineState<Pool>, nowNs: number): void {
+  const table = engine.requests;
+  shape.decodeSequences = engine.decodeCount;
+  shape.decodeContextTokens = engine.decodeTokens + engine.decodeCount;
+  shape.prefillSequences = 0;
+  shape.prefillTokens = 0;
+  shape.prefillPairs = 0;
+  shape.prefillContextTokens = 0;
+  shape.prefillSampled = 0;
+  for (let i = 0; i < engine.chunkCount; i++) {
+    const slot = engine.chunkSlots[i]!;
+    const tokens = engine.chunkTokens[i]!;
+    const before = table.computed[slot]!;
+    if (tokens === 1 && before > 0) {
+      // One token on a context, as after a transfer, is a decode to the GPU.
+      shape.decodeSequences++;
+      shape.decodeContextTokens += before + 1;
+      continue;
+    }
+    shape.prefillSequences++;
+    shape.prefillTokens += tokens;
+    shape.prefillPairs += tokens * (before + (tokens + 1) / 2);
+    shape.prefillContextTokens += before + tokens;
+    if (before + tokens === table.targetTokens[slot]!) shape.prefillSampled++;
+  }
+  const ns = mixedPassNs(engine.timing, shape, engine.speedFactor);
+  engine.passKind = passKind.mixed;
+  engine.anchorNs = nowNs;
+  engine.mixedDecodes = engine.decodeCount;
+  engine.mixedEndNs = nowNs + ns;
+}
+
+function startStretch<Pool>(
+  engine: EngineState<Pool>,
+  blocks: BlockAccounting<Pool>,
+  nowNs: number,
+  changed: boolean,
+  preempted: boolean,
+  events: EngineEvents,
+): void {
+  if (changed || engine.passKind !== passKind.stretch || engine.passesDone === engine.curve.validPasses) {
+    closeStretch(engine, events);
+    engine.passKind = passKind.stretch;
+    engine.anchorNs = nowNs;
+    engine.passesDone = 0;
+    engine.reportedPasses = 0;
+    engine.mixedDecodes = engine.decodeCount;
+    decodeCurve(engine.timing, engine.decodeCount, engine.decodeTokens + engine.decodeCount, engine.speedFactor, engine.curve);
+  }
+  // After a preemption nothing was admitted, so the next boundary must try.
+  const retry = preempted && (engine.waiting.count > 0 || engine.ready.count > 0);
+  engine.passesLimit = engine.passesDone + (engine.rules.stepwise || retry ? 1 : stretchPasses(engine, blocks));
+}
+
+/** Passes until the scheduler has something to decide: a finish, a missing block, the end of the curve, a filled block that is reported. */
+function stretchPasses<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>): number {
+  const finishPass = engine.requests.finishPass;
+  let last = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < engine.runningCount; i++) {
+    const pass = finishPass[engine.running[i]!]!;
+    if (pass < last) last = pass;
+  }
+  const passes = Math.min(last - engine.passCount, engine.curve.validPasses - engine.passesDone);
+  const size = engine.rules.blockTokens;
+  if (engine.rules.blockEvents) return Math.min(passes, passesToBlock(engine, passes));
+  let free = blocks.available(engine.pool);
+  if (free >= Math.ceil(passes / size) * engine.decodeCount) return passes;
+  for (let ahead = 1; ahead < passes; ahead++) {
+    free -= engine.blockResidues[(engine.passCount + ahead) % size]!;
+    if (free < 0) return ahead;
+  }
+  return passes;
+}
+
+/** With block events, growth is decided at each of them, so no count ahead is needed: a block is needed exactly when one was filled. */
+function passesToBlock<Pool>(engine: EngineState<Pool>, passes: number): number {
+  const size = engine.rules.blockTokens;
+  const end = Math.min(passes, size);
+  for (let ahead = 1; ahead < end; ahead++) {
+    if (engine.blockResidues[(engine.passCount + ahead) % size]! > 0) return ahead;
+  }
+  return end;
+}
+
+/** Moves the decode state over `passes` passes; blocks for the passes after the first were not taken yet, `withNext` includes the one now starting. */
+export function applyPasses<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, passes: number, withNext: boolean): void {
+  const size = engine.rules.blockTokens;
+  const starts = withNext ? passes : passes - 1;
+  let need = Math.floor(starts / size) * engine.decodeCount;
+  for (let ahead = 1; ahead <= starts % size; ahead++) need += engine.blockResidues[(engine.passCount + ahead) % size]!;
+  if (need > 0) blocks.grow(engine.pool, need);
+  engine.passCount += passes;
+  engine.passes += passes;
+  engine.passesDone += passes;
+  engine.decodeTokens += passes * engine.decodeCount;
+}
+
+/** What the decoding requests show at the end of a pass: filled blocks and finishes, in running order. True when one finished. */
+export function endDecodes<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): boolean {
+  const table = engine.requests;
+  const size = engine.rules.blockTokens;
+  const pass = engine.passCount;
+  let kept = 0;
+  for (let i = 0; i < engine.runningCount; i++) {
+    const slot = engine.running[i]!;
+    if (table.state[slot] === slotState.decoding) {
+      if (engine.rules.blockEvents) {
+        const tokens = table.contextBase[slot]! + pass;
+        if (tokens % size === 0) addEvent(events, engineEvent.blockFilled, slot, table.id[slot]!, nowNs, tokens / size - 1);
+      }
+      if (table.finishPass[slot] === pass) {
+        finish(engine, blocks, slot, nowNs, events);
+        continue;
+      }
+    }
+    engine.running[kept++] = slot;
+  }
+  const finished = kept < engine.runningCount;
+  engine.runningCount = kept;
+  return finished;
+}
+
+function finish<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, slot: number, nowNs: number, events: EngineEvents): void {
+  const table = engine.requests;
+  const held = heldBlocks(engine, slot);
+  const tokens = computedTokens(engine, slot);
+  if (table.state[slot] === slotState.decoding) leaveDecode(engine, slot);
+  blocks.release(engine.pool, table.id[slot]!, held, tokens);
+  table.generated[slot] = table.outputTokens[slot]!;
+  addEvent(events, engineEvent.finished, slot, table.id[slot]!, nowNs, table.outputTokens[slot]!);
+  freeSlot(table, slot);
+}
+
+/** The end of a mixed pass: decodes first, then the chunks, of which those that end their prompt put out a token. */
+export function endMixed<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, events: EngineEvents): void {
+  const nowNs = engine.mixedEndNs;
+  const table = engine.requests;
+  engine.passCount++;
+  engine.passes++;
+  engine.busyNs += nowNs - engine.anchorNs;
+  engine.decodeTokens += engine.decodeCount;
+  if (engine.mixedDecodes > 0) {
+    mixedGap.c0Ns = nowNs - engine.anchorNs;
+    addStretch(events, engine.mixedDecodes, 0, 1, engine.anchorNs, mixedGap);
+  }
+  endDecodes(engine, blocks, nowNs, events);
+  let left = false;
+  for (let i = 0; i < engine.chunkCount; i++) {
+    const slot = engine.chunkSlots[i]!;
+    table.computed[slot] = table.computed[slot]! + engine.chunkTokens[i]!;
+    engine.prefillTokensDone += engine.chunkTokens[i]!;
+    blocks.computed?.(engine.pool, table.id[slot]!, table.computed[slot]!);
+    if (table.computed[slot] === table.targetTokens[slot]) left = endPrompt(engine, blocks, slot, nowNs, events) || left;
+  }
+  if (left) compactRunning(engine);
+}
+
+/** One pass as a curve. */
+const mixedGap = { c0Ns: 0, c1Ns: 0, c2Ns: 0, validPasses: 1 };
+
+/** The token after a prompt. True when the request has left the running list. */
+function endPrompt<Pool>(
+  engine: EngineState<Pool>,
+  blocks: BlockAccounting<Pool>,
+  slot: number,
+  nowNs: number,
+  events: EngineEvents,
+): boolean {
+  const table = engine.requests;
+  const id = table.id[slot]!;
+  if (table.generated[slot]! > 0) addEvent(events, engineEvent.resumed, slot, id, nowNs, nowNs - table.lastTokenNs[slot]!);
+  else
+    addEvent(
+      events,
+      engine.role === engineRole.prefill ? engineEvent.prefillDone : engineEvent.firstToken,
+      slot,
+      id,
+      nowNs,
+      table.admittedNs[slot]!,
+    );
+  table.generated[slot] = table.generated[slot]! + 1;
+  if (engine.role === engineRole.prefill) {
+    table.state[slot] = slotState.held;
+    return true;
+  }
+  if (table.generated[slot] === table.outputTokens[slot]) {
+    finish(engine, blocks, slot, nowNs, events);
+    return true;
+  }
+  const size = engine.rules.blockTokens;
+  const base = table.computed[slot]! - engine.passCount;
+  table.state[slot] = slotState.decoding;
+  table.contextBase[slot] = base;
+  table.finishPass[slot] = engine.passCount + table.outputTokens[slot]! - table.generated[slot]!;
+  const residue = residueOf(base, size);
+  engine.blockResidues[residue] = engine.blockResidues[residue]! + 1;
+  engine.decodeCount++;
+  engine.decodeTokens += table.computed[slot]!;
+  return false;
+}
+
+/** Pass count, modulo the block size, at which base + pass count is a whole number of blocks. */
+function residueOf(base: number, size: number): number {
+  return (size - (((base % size) + size) % size)) % size;
+}
+
+function leaveDecode<Pool>(engine: EngineState<Pool>, slot: number): void {
+  const table = engine.requests;
+  const tokens = computedTokens(engine, slot);
+  const residue = residueOf(table.contextBase[slot]!, engine.rules.blockTokens);
+  engine.blockResidues[residue] = engine.blockResidues[residue]! - 1;
+  engine.decodeCount--;
+  engine.decodeTokens -= tokens;
+  table.computed[slot] = tokens;
+  table.state[slot] = slotState.prefilling;
+}
+
+function compactRunning<Pool>(engine: EngineState<Pool>): void {
+  let kept = 0;
+  for (let i = 0; i < engine.runningCount; i++) {
+    const slot = engine.running[i]!;
+    const state = engine.requests.state[slot];
+    if (state === slotState.prefilling || state === slotState.decoding) engine.running[kept++] = slot;
+  }
+  engine.runningCount = kept;
+}
+
+/** Running requests that were cancelled leave at the pass boundary. */
+function dropCancelled<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>): void {
+  const table = engine.requests;
+  for (let i = 0; i < engine.runningCount; i++) {
+    const slot = engine.running[i]!;
+    if (table.cancelled[slot] === 0) continue;
+    const held = heldBlocks(engine, slot);
+    const tokens = computedTokens(engine, slot);
+    if (table.state[slot] === slotState.decoding) leaveDecode(engine, slot);
+    blocks.release(engine.pool, table.id[slot]!, held, tokens);
+    freeSlot(table, slot);
+  }
+  engine.cancelCount = 0;
+  compactRunning(engine);
+}

@@ -1,0 +1,251 @@
+import { createQueue, type SlotQueue } from './slot-queue.js';
+import { createCurve, type DecodeCurve, type TimingModel } from './timing.js';
+
+/** What an engine does with a request: all of it, the prompt only, or the tokens after a KV transfer. */
+export const engineRole = { aggregated: 0, prefill: 1, decode: 2 } as const;
+
+/** Whether an engine takes work. */
+export const engineStatus = { active: 0, draining: 1, switching: 2, starting: 3, dead: 4 } as const;
+
+/** Where a request stands in its engine. */
+export const slotState = { free: 0, waiting: 1, reserved: 2, ready: 3, prefilling: 4, decoding: 5, held: 6 } as const;
+
+/** What the engine is computing. */
+export const passKind = { none: 0, stretch: 1, mixed: 2 } as const;
+
+/** Limits of the scheduler; names after vLLM's options. */
+export interface EngineRules {
+  blockTokens: number;
+  /** Most sequences in a pass (max_num_seqs). */
+  maxSequences: number;
+  /** Token budget of a pass (max_num_batched_tokens). */
+  maxBatchedTokens: number;
+  /** Longest prompt plus output (max_model_len); outputs are cut to it. */
+  maxModelTokens: number;
+  /** Requests that may wait; one more is refused. */
+  maxWaiting: number;
+  capacityBlocks: number;
+  /** Report every output block when it is filled. */
+  blockEvents: boolean;
+  /** Step every pass singly: the slow engine with the same results, for comparison. */
+  stepwise: boolean;
+}
+
+/** Requests in columns; a slot is reused only after its last event was readable. */
+export interface RequestTable {
+  capacity: number;
+  used: number;
+  freeSlots: number[];
+  state: Uint8Array;
+  /** 1 when the KV arrives by transfer. */
+  transferred: Uint8Array;
+  cancelled: Uint8Array;
+  id: Float64Array;
+  promptTokens: Int32Array;
+  outputTokens: Int32Array;
+  /** Leading tokens the prefix cache held at first admission. */
+  cachedTokens: Int32Array;
+  /** Tokens whose KV must exist before the next output token: prompt, plus outputs to recompute. */
+  targetTokens: Int32Array;
+  /** KV tokens present; of a decoding request see `computedTokens`. */
+  computed: Int32Array;
+  /** Output tokens so far; of a decoding request see `generatedTokens`. */
+  generated: Int32Array;
+  /** Of a decoding request: KV tokens minus pass count, constant because each pass adds one token. */
+  contextBase: Float64Array;
+  /** Of a decoding request: the pass count at which its last token is out. */
+  finishPass: Float64Array;
+  submitNs: Float64Array;
+  admittedNs: Float64Array;
+  /** Kept at preemption, for the gap that spans it. */
+  lastTokenNs: Float64Array;
+  preemptions: Int32Array;
+}
+
+/** One engine: scheduler, requests, the pass in progress, KV pool, timing. Plain data. */
+export interface EngineState<Pool> {
+  role: number;
+  nextRole: number;
+  status: number;
+  statusUntilNs: number;
+  roleChangeNs: number;
+  rules: EngineRules;
+  timing: TimingModel;
+  pool: Pool;
+  /** Speed of the slowest GPU of the group, 1 = nominal; a change holds from the next pass. */
+  speedFactor: number;
+  nextSpeedFactor: number;
+  requests: RequestTable;
+  waiting: SlotQueue;
+  ready: SlotQueue;
+  running: Int32Array;
+  runningCount: number;
+  decodeCount: number;
+  /** KV tokens of all decoding requests at `passCount`. */
+  decodeTokens: number;
+  /** Decoding requests by the residue of the pass count at which they need a new block. */
+  blockResidues: Int32Array;
+  cancelCount: number;
+  passCount: number;
+  passKind: number;
+  anchorNs: number;
+  curve: DecodeCurve;
+  passesDone: number;
+  /** Passes after the anchor at whose end the scheduler must look again. */
+  passesLimit: number;
+  reportedPasses: number;
+  mixedEndNs: number;
+  /** Decoding requests in the mixed pass. */
+  mixedDecodes: number;
+  chunkSlots: Int32Array;
+  chunkTokens: Int32Array;
+  chunkCount: number;
+  /** When an idle engine looks again; infinite when nothing is due. */
+  wakeNs: number;
+  /** Counters for reports. */
+  passes: number;
+  preemptionCount: number;
+  busyNs: number;
+  prefillTokensDone: number;
+}
+
+export interface EngineOptions<Pool> {
+  role: number;
+  rules: EngineRules;
+  timing: TimingModel;
+  pool: Pool;
+}
+
+/** An active, idle engine. Throws with the rule, its value and its limit when rules contradict each other. */
+export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Pool> {
+  const { rules } = options;
+  for (const key of ['blockTokens', 'maxSequences', 'maxBatchedTokens', 'maxModelTokens', 'maxWaiting', 'capacityBlocks'] as const) {
+    if (!Number.isSafeInteger(rules[key]) || rules[key] < 1)
+      throw new Error(`engine rules: ${key} is ${rules[key]}; must be a positive integer`);
+  }
+  if (rules.maxBatchedTokens < rules.maxSequences) {
+    throw new Error(
+      `engine rules: maxBatchedTokens ${rules.maxBatchedTokens} is below maxSequences ${rules.maxSequences}; a pass must have room for one token of each`,
+    );
+  }
+  return {
+    role: options.role,
+    nextRole: options.role,
+    status: engineStatus.active,
+    statusUntilNs: 0,
+    roleChangeNs: 0,
+    rules: { ...rules },
+    timing: options.timing,
+    pool: options.pool,
+    speedFactor: 1,
+    nextSpeedFactor: 1,
+    requests: createRequestTable(16),
+    waiting: createQueue(),
+    ready: createQueue(),
+    running: new Int32Array(rules.maxSequences),
+    runningCount: 0,
+    decodeCount: 0,
+    decodeTokens: 0,
+    blockResidues: new Int32Array(rules.blockTokens),
+    cancelCount: 0,
+    passCount: 0,
+    passKind: passKind.none,
+    anchorNs: 0,
+    curve: createCurve(),
+    passesDone: 0,
+    passesLimit: 0,
+    reportedPasses: 0,
+    mixedEndNs: 0,
+    mixedDecodes: 0,
+    chunkSlots: new Int32Array(rules.maxSequences),
+    chunkTokens: new Int32Array(rules.maxSequences),
+    chunkCount: 0,
+    wakeNs: Number.POSITIVE_INFINITY,
+    passes: 0,
+    preemptionCount: 0,
+    busyNs: 0,
+    prefillTokensDone: 0,
+  };
+}
+
+/** KV tokens of a request now. */
+export function computedTokens<Pool>(engine: EngineState<Pool>, slot: number): number {
+  const table = engine.requests;
+  return table.state[slot] === slotState.decoding ? table.contextBase[slot]! + engine.passCount : table.computed[slot]!;
+}
+
+/** Output tokens of a request now. */
+export function generatedTokens<Pool>(engine: EngineState<Pool>, slot: number): number {
+  const table = engine.requests;
+  if (table.state[slot] !== slotState.decoding) return table.generated[slot]!;
+  return table.outputTokens[slot]! - (table.finishPass[slot]! - engine.passCount);
+}
+
+/** Blocks a request holds between passes, before growth for the next one. */
+export function heldBlocks<Pool>(engine: EngineState<Pool>, slot: number): number {
+  const table = engine.requests;
+  const state = table.state[slot]!;
+  if (state === slotState.free || state === slotState.waiting) return 0;
+  const tokens = state === slotState.decoding ? computedTokens(engine, slot) : table.targetTokens[slot]!;
+  return Math.ceil(tokens / engine.rules.blockTokens);
+}
+
+function createRequestTable(capacity: number): RequestTable {
+  return {
+    capacity,
+    used: 0,
+    freeSlots: [],
+    state: new Uint8Array(capacity),
+    transferred: new Uint8Array(capacity),
+    cancelled: new Uint8Array(capacity),
+    id: new Float64Array(capacity),
+    promptTokens: new Int32Array(capacity),
+    outputTokens: new Int32Array(capacity),
+    cachedTokens: new Int32Array(capacity),
+    targetTokens: new Int32Array(capacity),
+    computed: new Int32Array(capacity),
+    generated: new Int32Array(capacity),
+    contextBase: new Float64Array(capacity),
+    finishPass: new Float64Array(capacity),
+    submitNs: new Float64Array(capacity),
+    admittedNs: new Float64Array(capacity),
+    lastTokenNs: new Float64Array(capacity),
+    preemptions: new Int32Array(capacity),
+  };
+}
+
+/** A free slot, its columns cleared. */
+export function takeSlot(table: RequestTable): number {
+  let slot = table.freeSlots.pop() ?? -1;
+  if (slot < 0) {
+    if (table.used === table.capacity) growRequestTable(table);
+    slot = table.used++;
+  }
+  table.transferred[slot] = 0;
+  table.cancelled[slot] = 0;
+  table.cachedTokens[slot] = 0;
+  table.computed[slot] = 0;
+  table.generated[slot] = 0;
+  table.admittedNs[slot] = -1;
+  table.preemptions[slot] = 0;
+  return slot;
+}
+
+export function freeSlot(table: RequestTable, slot: number): void {
+  table.state[slot] = slotState.free;
+  table.freeSlots.push(slot);
+}
+
+/** Requests in the engine, in whatever state. */
+export function liveRequests(table: RequestTable): number {
+  return table.used - table.freeSlots.length;
+}
+
+function growRequestTable(table: RequestTable): void {
+  const larger = createRequestTable(table.capacity * 2);
+  for (const key of Object.keys(larger) as (keyof RequestTable)[]) {
+    const column = larger[key];
+    if (typeof column !== 'number' && !Array.isArray(column)) column.set(table[key] as never);
+  }
+  Object.assign(table, { ...larger, used: table.used, freeSlots: table.freeSlots });
+}

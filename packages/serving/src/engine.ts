@@ -1,0 +1,256 @@
+import type { BlockAccounting } from './blocks.js';
+import { applyPasses, closeStretch, endDecodes, endMixed, schedule } from './engine-scheduler.js';
+import {
+  type EngineState,
+  engineRole,
+  engineStatus,
+  freeSlot,
+  heldBlocks,
+  liveRequests,
+  passKind,
+  slotState,
+  takeSlot,
+} from './engine-state.js';
+import { addEvent, type EngineEvents, engineEvent } from './events.js';
+import { popFront, pushBack, removeSlot } from './slot-queue.js';
+import { elapsedNs, passesWithin } from './timing.js';
+
+/** Why a request was not taken; all below zero, so that `submit` can return a slot or one of these. */
+export const submitRefusal = { notActive: -1, queueFull: -2, promptTooLong: -3, exceedsKvMemory: -4, badLength: -5 } as const;
+
+/** A request as an engine sees it. */
+export interface EngineRequest {
+  id: number;
+  promptTokens: number;
+  /** Output tokens it will have; a prefill engine stops after the first. */
+  outputTokens: number;
+  /** The KV of the prompt comes by transfer: reserve first, run after `transferDone`. */
+  transferred: boolean;
+}
+
+/**
+ * Queues a request; it joins at the next pass boundary, at once when the engine is idle. Returns its slot, or a {@link submitRefusal}.
+ * As for all calls from outside, `advance` to `nowNs` must come first when `nextEventNs` is due.
+ */
+export function submit<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, request: EngineRequest, nowNs: number): number {
+  const { rules, requests: table } = engine;
+  if (engine.status !== engineStatus.active) return submitRefusal.notActive;
+  if (engine.waiting.count >= rules.maxWaiting) return submitRefusal.queueFull;
+  if (
+    !(
+      Number.isSafeInteger(request.promptTokens) &&
+      request.promptTokens >= 1 &&
+      Number.isSafeInteger(request.outputTokens) &&
+      request.outputTokens >= 1
+    )
+  ) {
+    return submitRefusal.badLength;
+  }
+  if (request.promptTokens >= rules.maxModelTokens) return submitRefusal.promptTooLong;
+  const outputTokens = Math.min(request.outputTokens, rules.maxModelTokens - request.promptTokens);
+  // The KV of the last output token is never computed.
+  const kvTokens = request.promptTokens + (engine.role === engineRole.prefill ? 1 : outputTokens) - 1;
+  if (Math.ceil(kvTokens / rules.blockTokens) > rules.capacityBlocks) return submitRefusal.exceedsKvMemory;
+  settle(engine, blocks, nowNs);
+  const slot = takeSlot(table);
+  table.state[slot] = slotState.waiting;
+  table.transferred[slot] = request.transferred ? 1 : 0;
+  table.id[slot] = request.id;
+  table.promptTokens[slot] = request.promptTokens;
+  table.targetTokens[slot] = request.promptTokens;
+  table.outputTokens[slot] = outputTokens;
+  table.submitNs[slot] = nowNs;
+  pushBack(engine.waiting, slot);
+  // Behind others it waits for what they wait for, and they were looked at when that could change.
+  if (engine.waiting.count === 1) lookAtBoundary(engine, nowNs);
+  return slot;
+}
+
+/** The next time the engine must be advanced: nothing is to be seen from outside before it. Infinite when idle. */
+export function nextEventNs<Pool>(engine: EngineState<Pool>): number {
+  if (engine.passKind === passKind.stretch) return engine.anchorNs + elapsedNs(engine.curve, engine.passesLimit);
+  if (engine.passKind === passKind.mixed) return engine.mixedEndNs;
+  return engine.wakeNs;
+}
+
+/** Runs the engine up to and including `nowNs` and appends what is to be seen, at its true times. */
+export function advance<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
+  for (;;) {
+    const dueNs = nextEventNs(engine);
+    if (!(dueNs <= nowNs)) return;
+    if (engine.passKind === passKind.stretch) {
+      applyPasses(engine, blocks, engine.passesLimit - engine.passesDone, false);
+      const finished = endDecodes(engine, blocks, dueNs, events);
+      schedule(engine, blocks, dueNs, finished, events);
+    } else if (engine.passKind === passKind.mixed) {
+      endMixed(engine, blocks, events);
+      schedule(engine, blocks, dueNs, true, events);
+    } else {
+      engine.wakeNs = Number.POSITIVE_INFINITY;
+      wake(engine, blocks, dueNs, events);
+    }
+    if (engine.status === engineStatus.draining) startSwitch(engine, dueNs);
+  }
+}
+
+/** The KV of a reserved request has arrived; it joins at the next pass boundary. */
+export function transferDone<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, slot: number, nowNs: number): void {
+  const table = engine.requests;
+  expectState(engine, slot, slotState.reserved, 'transferDone');
+  settle(engine, blocks, nowNs);
+  table.state[slot] = slotState.ready;
+  // The last prompt token is computed here: it samples the first output token (as vLLM does for remote KV).
+  table.computed[slot] = table.targetTokens[slot]! - 1;
+  pushBack(engine.ready, slot);
+  lookAtBoundary(engine, nowNs);
+}
+
+/** Ends the hold on a prefilled request: the transfer is over (or given up), its blocks are free. */
+export function releaseHeld<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, slot: number, nowNs: number): void {
+  expectState(engine, slot, slotState.held, 'releaseHeld');
+  settle(engine, blocks, nowNs);
+  giveBack(engine, blocks, slot);
+  blocksFreed(engine, nowNs);
+}
+
+/** Tells the engine that blocks became available by other hands than its own. */
+export function blocksFreed<Pool>(engine: EngineState<Pool>, nowNs: number): void {
+  if (engine.waiting.count > 0 || engine.status === engineStatus.draining) lookAtBoundary(engine, nowNs);
+}
+
+/** Takes a request out, in whatever state; a running one leaves at the next pass boundary and counts until then. */
+export function cancel<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, slot: number, nowNs: number): void {
+  const table = engine.requests;
+  const state = table.state[slot];
+  if (state === slotState.free || state === undefined) throw new Error(`engine: cancel of slot ${slot}, which holds no request`);
+  settle(engine, blocks, nowNs);
+  if (state === slotState.prefilling || state === slotState.decoding) {
+    if (table.cancelled[slot] === 0) engine.cancelCount++;
+    table.cancelled[slot] = 1;
+  } else {
+    if (state === slotState.waiting) removeSlot(engine.waiting, slot);
+    if (state === slotState.ready) removeSlot(engine.ready, slot);
+    giveBack(engine, blocks, slot);
+  }
+  lookAtBoundary(engine, nowNs);
+}
+
+/** Sets the speed of the slowest GPU of the group (1 = nominal, 0.5 = half); holds from the next pass boundary. */
+export function setSpeedFactor<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, factor: number, nowNs: number): void {
+  if (!(factor > 0 && factor <= 100))
+    throw new Error(`engine: speed factor is ${factor}; must be above 0 and at most 100 (stop a GPU with killEngine)`);
+  settle(engine, blocks, nowNs);
+  engine.nextSpeedFactor = factor;
+  lookAtBoundary(engine, nowNs);
+}
+
+/** Drains the engine (refusing new requests), then takes `changeNs` (5 s by default) and is ready in the new role. */
+export function changeRole<Pool>(
+  engine: EngineState<Pool>,
+  blocks: BlockAccounting<Pool>,
+  role: number,
+  nowNs: number,
+  changeNs = 5e9,
+): void {
+  if (engine.status !== engineStatus.active)
+    throw new Error(`engine: role change while its status is ${engine.status}; only an active engine can change its role`);
+  settle(engine, blocks, nowNs);
+  engine.nextRole = role;
+  engine.roleChangeNs = changeNs;
+  engine.status = engineStatus.draining;
+  lookAtBoundary(engine, nowNs);
+}
+
+/** A GPU of the group died: the pass stops, every request in the engine is lost. */
+export function killEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
+  settle(engine, blocks, nowNs);
+  closeStretch(engine, events);
+  const table = engine.requests;
+  // Blocks of the pass in progress were taken at its start.
+  const inPass = engine.passKind !== passKind.none;
+  for (let slot = 0; slot < table.used; slot++) {
+    const state = table.state[slot]!;
+    if (state === slotState.free) continue;
+    addEvent(events, engineEvent.failed, slot, table.id[slot]!, nowNs, state);
+    giveBack(engine, blocks, slot, inPass);
+  }
+  engine.waiting.count = 0;
+  engine.ready.count = 0;
+  engine.runningCount = 0;
+  engine.decodeCount = 0;
+  engine.decodeTokens = 0;
+  engine.blockResidues.fill(0);
+  engine.cancelCount = 0;
+  engine.chunkCount = 0;
+  engine.passKind = passKind.none;
+  engine.wakeNs = Number.POSITIVE_INFINITY;
+  engine.status = engineStatus.dead;
+}
+
+/** Starts a dead (or fresh) engine in a role; it is ready after `startNs` (60 s by default: loading weights, capturing graphs). */
+export function startEngine<Pool>(engine: EngineState<Pool>, role: number, nowNs: number, startNs = 60e9): void {
+  if (liveRequests(engine.requests) > 0)
+    throw new Error(`engine: start with ${liveRequests(engine.requests)} requests in it; drain or kill it first`);
+  engine.status = engineStatus.starting;
+  engine.nextRole = role;
+  engine.statusUntilNs = nowNs + startNs;
+  engine.wakeNs = engine.statusUntilNs;
+}
+
+function wake<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
+  if (engine.status === engineStatus.switching || engine.status === engineStatus.starting) {
+    if (nowNs < engine.statusUntilNs) {
+      engine.wakeNs = engine.statusUntilNs;
+      return;
+    }
+    engine.status = engineStatus.active;
+    engine.role = engine.nextRole;
+    addEvent(events, engineEvent.ready, -1, -1, nowNs, engine.role);
+  }
+  schedule(engine, blocks, nowNs, true, events);
+}
+
+function startSwitch<Pool>(engine: EngineState<Pool>, nowNs: number): void {
+  if (liveRequests(engine.requests) > 0) return;
+  engine.status = engineStatus.switching;
+  engine.statusUntilNs = nowNs + engine.roleChangeNs;
+  engine.wakeNs = engine.statusUntilNs;
+}
+
+/** Brings a stretch up to the passes that are over; nothing of them is to be seen from outside. */
+function settle<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number): void {
+  if (engine.passKind === passKind.none) return;
+  if (nextEventNs(engine) <= nowNs) {
+    throw new Error(`engine: called at ${nowNs} ns with an event due at ${nextEventNs(engine)} ns; call advance first`);
+  }
+  if (engine.passKind !== passKind.stretch || engine.passesLimit === engine.passesDone + 1) return;
+  const done = passesWithin(engine.curve, nowNs - engine.anchorNs, engine.passesDone, engine.passesLimit - 1);
+  if (done > engine.passesDone) applyPasses(engine, blocks, done - engine.passesDone, true);
+}
+
+/** Makes the scheduler look at the next pass boundary, or now when no pass is in progress. */
+function lookAtBoundary<Pool>(engine: EngineState<Pool>, nowNs: number): void {
+  if (engine.passKind === passKind.stretch) engine.passesLimit = engine.passesDone + 1;
+  else if (engine.passKind === passKind.none && nowNs < engine.wakeNs) engine.wakeNs = nowNs;
+}
+
+function giveBack<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, slot: number, inPass = false): void {
+  const table = engine.requests;
+  const decoding = table.state[slot] === slotState.decoding;
+  const tokens = decoding ? table.contextBase[slot]! + engine.passCount : table.computed[slot]!;
+  const held = decoding && inPass ? Math.ceil((tokens + 1) / engine.rules.blockTokens) : heldBlocks(engine, slot);
+  if (held > 0) blocks.release(engine.pool, table.id[slot]!, held, tokens);
+  freeSlot(table, slot);
+}
+
+function expectState<Pool>(engine: EngineState<Pool>, slot: number, state: number, call: string): void {
+  const found = engine.requests.state[slot];
+  if (found !== state) throw new Error(`engine: ${call} of slot ${slot} in state ${found}; it must be in state ${state}`);
+}
+
+/** Moves the first of the waiting requests out again, to be routed elsewhere; -1 when none waits. For planners that drain fast. */
+export function evictWaiting<Pool>(engine: EngineState<Pool>): number {
+  const slot = popFront(engine.waiting);
+  if (slot >= 0) freeSlot(engine.requests, slot);
+  return slot;
+}

@@ -1,0 +1,156 @@
+import { type GpuSpec, type ModelSpec, type Precision, precisionBytes } from './catalogue.js';
+
+/** Share of the GPU memory an engine may use; vLLM's default for `gpu_memory_utilization`. */
+export const defaultMemoryUtilisation = 0.9;
+
+/**
+ * Memory beside weights and KV: activations of the largest pass, captured graphs, communicators, the runtime itself. Assumed; with it the
+ * KV tokens of vLLM 0.10.1.1 (Dynamo's profiles: 224,133 for a 70B FP8 model on 2 H100, 945,029 for an 8B FP8 model on H200) come out within 3 %.
+ */
+export const defaultReserveBytes = 4e9;
+
+/** KV entries that fill the memory of one engine. */
+export interface KvCapacity {
+  weightBytesPerGpu: number;
+  kvBytesPerGpu: number;
+  kvBytesPerTokenPerGpu: number;
+  blocks: number;
+  tokens: number;
+}
+
+export interface KvCapacityOptions {
+  gpu: GpuSpec;
+  model: ModelSpec;
+  tensorParallel: number;
+  weightPrecision: Precision;
+  kvPrecision: Precision;
+  blockTokens: number;
+  memoryUtilisation?: number;
+  reserveBytes?: number;
+  /** Takes the place of the derived number; must still fit. */
+  blocks?: number;
+}
+
+/** KV bytes of one token over the whole model, each head once: 2 (key, value) x layers x KV heads x head size, or for MLA layers x (rank + rope size). */
+export function kvBytesPerToken(model: ModelSpec, precision: Precision): number {
+  return model.layers * kvNumbersPerLayer(model, model.keyValueHeads) * precisionBytes[precision];
+}
+
+/** KV bytes of one token that each GPU of the group keeps: heads are split, duplicated once there are fewer heads than ranks; MLA is replicated. */
+export function kvBytesPerTokenPerGpu(model: ModelSpec, precision: Precision, tensorParallel: number): number {
+  return model.layers * kvNumbersPerLayer(model, keyValueHeadsPerGpu(model, tensorParallel)) * precisionBytes[precision];
+}
+
+/** KV heads each rank holds. Throws where the head counts do not divide. */
+export function keyValueHeadsPerGpu(model: ModelSpec, tensorParallel: number): number {
+  if (!Number.isSafeInteger(tensorParallel) || tensorParallel < 1 || model.attentionHeads % tensorParallel !== 0) {
+    throw new Error(
+      `${model.name}: tensor parallel ${tensorParallel} does not divide its ${model.attentionHeads} attention heads; choose a divisor`,
+    );
+  }
+  if (model.keyValueHeads >= tensorParallel) {
+    if (model.keyValueHeads % tensorParallel !== 0) {
+      throw new Error(
+        `${model.name}: tensor parallel ${tensorParallel} does not divide its ${model.keyValueHeads} KV heads; choose a divisor`,
+      );
+    }
+    return model.keyValueHeads / tensorParallel;
+  }
+  if (tensorParallel % model.keyValueHeads !== 0) {
+    throw new Error(`${model.name}: ${model.keyValueHeads} KV heads cannot be duplicated evenly over tensor parallel ${tensorParallel}`);
+  }
+  return 1;
+}
+
+function kvNumbersPerLayer(model: ModelSpec, heads: number): number {
+  return model.mla !== null ? model.mla.keyValueRank + model.mla.ropeHeadSize : 2 * heads * model.headSize;
+}
+
+/** Parameters by where they live; all over the whole model except the `PerGpu` ones. */
+export interface ParameterCounts {
+  /** Linear layers that tensor parallelism splits, experts left out. */
+  shardedLinear: number;
+  /** Linear weights each GPU holds whole or duplicated (KV heads beyond their number, MLA down-projections). */
+  replicatedPerGpu: number;
+  /** One expert of one layer. */
+  expert: number;
+  /** Layers with experts. */
+  expertLayers: number;
+  /** Input embedding, or output head: each vocabulary x hidden, kept at 16 bit. */
+  vocabularyMatrix: number;
+}
+
+export function parameterCounts(model: ModelSpec, tensorParallel: number): ParameterCounts {
+  const attention = model.mla !== null ? latentParameters(model, model.mla) : groupedParameters(model, tensorParallel);
+  const moe = model.moe;
+  const expertLayers = moe === null ? 0 : model.layers - moe.denseLayers;
+  const expert = moe === null ? 0 : model.mlpMatrices * model.hidden * moe.expertIntermediate;
+  const dense = model.mlpMatrices * model.hidden * model.intermediate;
+  const perExpertLayer = moe === null ? 0 : moe.sharedExperts * expert + moe.experts * model.hidden;
+  return {
+    shardedLinear: model.layers * attention.sharded + (model.layers - expertLayers) * dense + expertLayers * perExpertLayer,
+    replicatedPerGpu: model.layers * attention.replicated,
+    expert,
+    expertLayers,
+    vocabularyMatrix: model.vocabulary * model.hidden,
+  };
+}
+
+function groupedParameters(model: ModelSpec, tensorParallel: number): { sharded: number; replicated: number } {
+  const queryAndOutput = 2 * model.hidden * model.attentionHeads * model.headSize;
+  return { sharded: queryAndOutput, replicated: 2 * model.hidden * keyValueHeadsPerGpu(model, tensorParallel) * model.headSize };
+}
+
+/** DeepSeek-V3's projections (arXiv:2412.19437, section 2.1.1): the down-projections are small and stay whole on every rank. */
+function latentParameters(model: ModelSpec, mla: LatentShape): { sharded: number; replicated: number } {
+  const queryHead = model.headSize + mla.ropeHeadSize;
+  const up = model.attentionHeads * (mla.queryRank * queryHead + mla.keyValueRank * (model.headSize + mla.valueHeadSize));
+  const output = model.attentionHeads * mla.valueHeadSize * model.hidden;
+  return { sharded: up + output, replicated: model.hidden * (mla.queryRank + mla.keyValueRank + mla.ropeHeadSize) };
+}
+
+type LatentShape = NonNullable<ModelSpec['mla']>;
+
+/** Bytes of weights on each GPU of a tensor-parallel group; embeddings and the output head stay at 16 bit, as published FP8 and FP4 checkpoints have them. */
+export function weightBytesPerGpu(model: ModelSpec, precision: Precision, tensorParallel: number): number {
+  const counts = parameterCounts(model, tensorParallel);
+  const experts = model.moe === null ? 0 : counts.expertLayers * model.moe.experts * counts.expert;
+  const linear = (counts.shardedLinear + experts) / tensorParallel + counts.replicatedPerGpu;
+  return linear * precisionBytes[precision] + (2 * counts.vocabularyMatrix * precisionBytes.bf16) / tensorParallel;
+}
+
+/** KV blocks of one engine from its memory, or the given number. Throws, with the sums, when weights or blocks do not fit. */
+export function kvCapacity(options: KvCapacityOptions): KvCapacity {
+  const { gpu, model, tensorParallel, weightPrecision, kvPrecision, blockTokens } = options;
+  const utilisation = options.memoryUtilisation ?? defaultMemoryUtilisation;
+  const reserveBytes = options.reserveBytes ?? defaultReserveBytes;
+  if (!(utilisation > 0 && utilisation <= 1)) throw new Error(`memory utilisation is ${utilisation}; must be above 0 and at most 1`);
+  if (!Number.isSafeInteger(blockTokens) || blockTokens < 1)
+    throw new Error(`block size is ${blockTokens} tokens; must be a positive integer`);
+  const weights = weightBytesPerGpu(model, weightPrecision, tensorParallel);
+  const perToken = kvBytesPerTokenPerGpu(model, kvPrecision, tensorParallel);
+  const usable = gpu.hbmBytes * utilisation;
+  const free = usable - weights - reserveBytes;
+  const setting = `${model.name} with ${weightPrecision} weights on ${tensorParallel} x ${gpu.name}`;
+  const sums = `${gigabytes(weights)} of weights a GPU and a reserve of ${gigabytes(reserveBytes)} in ${gigabytes(usable)} (${utilisation} of ${gigabytes(gpu.hbmBytes)})`;
+  const fitting = Math.floor(free / (perToken * blockTokens));
+  if (fitting < 1) {
+    throw new Error(`${setting} does not fit: ${sums} leaves no room for KV; use more GPUs, a larger GPU, or a smaller weight precision`);
+  }
+  const blocks = options.blocks ?? fitting;
+  if (!Number.isSafeInteger(blocks) || blocks < 1) throw new Error(`KV blocks is ${blocks}; must be a positive integer`);
+  if (blocks > fitting) {
+    throw new Error(`${setting}: ${blocks} KV blocks of ${blockTokens} tokens do not fit: ${sums} leaves room for ${fitting}`);
+  }
+  return {
+    weightBytesPerGpu: weights,
+    kvBytesPerGpu: blocks * blockTokens * perToken,
+    kvBytesPerTokenPerGpu: perToken,
+    blocks,
+    tokens: blocks * blockTokens,
+  };
+}
+
+function gigabytes(bytes: number): string {
+  return `${(bytes / 1e9).toFixed(1)} GB`;
+}

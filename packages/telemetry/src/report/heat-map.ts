@@ -1,0 +1,102 @@
+import * as Plot from '@observablehq/plot';
+import type { RunDatabase } from '../run/query.js';
+import { chart } from './chart.js';
+
+interface Cell {
+  x: number;
+  y: number;
+  use: number;
+  name: string;
+}
+
+interface Label {
+  x: number;
+  y: number;
+  text: string;
+}
+
+const CELL = 24;
+
+/**
+ * Every GPU as a cell coloured by its mean use: a block per rack, a row per node, a column per GPU, after the actor names (.../rack/node/gpu).
+ * Null when GPUs were not sampled.
+ */
+export async function heatMap(database: RunDatabase, width: number): Promise<string | null> {
+  const { rows } = await database.query(
+    `select entity, avg(value) from series where metric = 'gpu_use' and entity is not null group by entity order by entity`,
+  );
+  if (rows.length === 0) return null;
+  const racks = groupByRack(rows.map(([entity, use]) => ({ name: String(entity), use: Number(use) })));
+  const cell = rows.length > 512 ? 14 : CELL;
+  const gpus = Math.max(...[...racks.values()].flatMap((nodes) => [...nodes.values()].map((list) => list.length)));
+  const nodes = Math.max(...[...racks.values()].map((list) => list.size));
+  const longest = Math.max(...[...racks.values()].flatMap((list) => [...list.keys()].map((node) => node.length)));
+  const labelWidth = 16 + longest * 6.5;
+  const blockWidth = labelWidth + gpus * cell + 24;
+  const blockHeight = nodes * cell + 44;
+  const fitting = Math.max(1, Math.floor(width / blockWidth));
+  // As many rows as needed, filled evenly.
+  const perRow = Math.ceil(racks.size / Math.ceil(racks.size / fitting));
+  const cells: Cell[] = [];
+  const labels: Label[] = [];
+  const titles: Label[] = [];
+  let block = 0;
+  for (const [rack, nodesOfRack] of racks) {
+    const left = (block % perRow) * blockWidth + labelWidth;
+    const top = Math.floor(block / perRow) * blockHeight + 26;
+    titles.push({ x: left, y: top - 8, text: rack });
+    let row = 0;
+    for (const [node, list] of nodesOfRack) {
+      labels.push({ x: left - 8, y: top + (row + 0.5) * cell, text: node });
+      list.forEach(({ name, use }, column) => {
+        cells.push({ x: left + column * cell, y: top + row * cell, use, name });
+      });
+      row++;
+    }
+    block++;
+  }
+  const height = Math.ceil(racks.size / perRow) * blockHeight;
+  return chart({
+    width,
+    height,
+    margin: 0,
+    x: { domain: [0, width], range: [0, width], axis: null },
+    y: { domain: [0, height], range: [0, height], axis: null },
+    color: { type: 'linear', domain: [0, 1], scheme: 'YlGnBu' },
+    marks: [
+      Plot.rect(cells, {
+        x1: 'x',
+        x2: (d: Cell) => d.x + cell,
+        y1: 'y',
+        y2: (d: Cell) => d.y + cell,
+        fill: 'use',
+        inset: 1,
+        rx: 3,
+        title: (d: Cell) => `${d.name}: ${(d.use * 100).toFixed(1)} %`,
+      }),
+      Plot.text(cell >= CELL ? cells : [], {
+        x: (d: Cell) => d.x + cell / 2,
+        y: (d: Cell) => d.y + cell / 2,
+        text: (d: Cell) => String(Math.round(d.use * 100)),
+        fill: (d: Cell) => (d.use > 0.55 ? 'white' : '#1c2430'),
+        fontSize: 9.5,
+      }),
+      Plot.text(labels, { x: 'x', y: 'y', text: 'text', textAnchor: 'end', fill: '#5a6474' }),
+      Plot.text(titles, { x: 'x', y: 'y', text: 'text', textAnchor: 'start', fontWeight: 600 }),
+    ],
+  });
+}
+
+function groupByRack(gpus: readonly { name: string; use: number }[]): Map<string, Map<string, { name: string; use: number }[]>> {
+  const racks = new Map<string, Map<string, { name: string; use: number }[]>>();
+  const natural = new Intl.Collator('en', { numeric: true });
+  for (const gpu of [...gpus].sort((a, b) => natural.compare(a.name, b.name))) {
+    const parts = gpu.name.split('/');
+    const node = parts.at(-2) ?? 'cluster';
+    const rack = parts.slice(0, -2).join('/') || 'cluster';
+    const nodes = racks.get(rack) ?? new Map<string, { name: string; use: number }[]>();
+    racks.set(rack, nodes);
+    nodes.set(node, [...(nodes.get(node) ?? []), gpu]);
+  }
+  return racks;
+}

@@ -1,0 +1,182 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type FolderSummary, type RunManifest, readManifest, readSummary } from '../run/folder.js';
+import { openRunDatabase, type RunDatabase } from '../run/query.js';
+import { COLOURS, escapeHtml, formatMs, formatNumber, formatShare, TIER_COLOURS, timeAxis } from './chart.js';
+import { heatMap } from './heat-map.js';
+import { cdfCharts, ttftSplitChart, ttftTimeChart } from './latency-charts.js';
+import { STYLE } from './style.js';
+import { decisionTable, latencyTable, lossTable, moveTable } from './tables.js';
+import { balanceChart, hitChart, linkChart, timelineCharts } from './time-charts.js';
+
+/** See `writeReport` of the package. Writes `report.html` into a finished run folder: one self-contained page of static SVG, no scripts, no network. Returns its path. */
+export async function renderReport(folder: string): Promise<string> {
+  const manifest = readManifest(folder);
+  const summary = readSummary(folder);
+  const database = await openRunDatabase(folder);
+  try {
+    const path = join(folder, 'report.html');
+    writeFileSync(path, await reportPage(folder, manifest, summary, database));
+    return path;
+  } finally {
+    database.close();
+  }
+}
+
+async function reportPage(folder: string, manifest: RunManifest, summary: FolderSummary, database: RunDatabase): Promise<string> {
+  const title = scenarioName(manifest);
+  const axis = timeAxis(summary.simulatedSeconds);
+  const phases = legend([
+    ['queue', COLOURS.queue],
+    ['prefill', COLOURS.prefill],
+    ['transfer (with the wait for it)', COLOURS.transfer],
+    ['decode, to the first token', COLOURS.decode],
+  ]);
+  const tiers = legend(['G1 HBM', 'G2 host DRAM', 'G3 NVMe', 'G4 network storage'].map((name, i) => [name, TIER_COLOURS[i]!]));
+  const cdfs = await cdfCharts(database, readItl(folder));
+  const timelines = await timelineCharts(database, axis, summary.simulatedSeconds);
+  const sections = [
+    summary.completed > 0 &&
+      section(
+        'Latency',
+        'Cumulative distributions over completed requests. ITL counts every gap between two tokens, TPOT is one value per request.',
+        `<div class="grid3">${cdfs.map((svg) => `<div>${svg}</div>`).join('')}<div style="padding-top:26px">${latencyTable(summary)}</div></div>`,
+      ),
+    summary.completed > 0 &&
+      section(
+        'Where the time to first token goes',
+        'Mean phases of all completed requests, of those near a quantile of TTFT, and over the run.',
+        phases + (await ttftSplitChart(database)) + (await ttftTimeChart(database, axis, summary.simulatedSeconds)),
+      ),
+    timelines.length > 0 &&
+      section(
+        'Timelines',
+        'Line: mean over all engines, GPUs or links. Band: up to the highest of them.',
+        `<div class="grid2">${timelines.map(({ title: name, svg }) => `<div><h3>${escapeHtml(name)}</h3>${svg}</div>`).join('')}</div>`,
+      ),
+    await topologySection(database),
+    section(
+      'Prefix cache',
+      'Share of input tokens found in each tier, by time of arrival; the rest was computed.',
+      tiers + (await hitChart(database, axis, summary.simulatedSeconds)),
+    ),
+    await hotSpotSection(database),
+    await optionalSection(
+      'Decisions',
+      'What routers and planners decided, and how well the choice stood among the candidates recorded.',
+      decisionTable(database),
+      moveTable(database),
+    ),
+    await optionalSection('Requests that did not complete', 'By outcome and reason.', lossTable(database)),
+    runSection(manifest, summary),
+  ];
+  const bad = manifest.status !== 'complete' || summary.failed + summary.rejected > 0.01 * summary.submitted;
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=1228"><title>${escapeHtml(title)}</title><style>${STYLE}</style></head>
+<body><main>
+<header><div><h1>${escapeHtml(title)}</h1><div class="meta">seed ${escapeHtml(manifest.seed)} &nbsp;·&nbsp; ${escapeHtml(formatMs(summary.simulatedSeconds * 1000))} simulated in ${escapeHtml(formatMs(summary.wallSeconds * 1000))} &nbsp;·&nbsp; fingerprint ${escapeHtml(manifest.fingerprint)}</div></div>
+<span class="status${bad ? ' bad' : ''}">${escapeHtml(manifest.status)}${summary.completed === summary.submitted ? '' : `, ${formatNumber(summary.submitted - summary.completed)} requests not completed`}</span></header>
+${cards(summary)}
+${sections.filter((part) => typeof part === 'string').join('\n')}
+</main></body></html>
+`;
+}
+
+function cards(summary: FolderSummary): string {
+  const latency = (name: string, d: FolderSummary['ttftMs']): [string, string, string] => [
+    `${name} p50`,
+    formatMs(d?.p50).replace(/ (\S+)$/, ' <small>$1</small>'),
+    d === null ? '' : `p90 ${formatMs(d.p90)} · p99 ${formatMs(d.p99)}`,
+  ];
+  const losses = `${formatNumber(summary.rejected)} rejected · ${formatNumber(summary.failed)} failed`;
+  const list: [string, string, string][] = [
+    ['Completed', `${formatNumber(summary.completed)} <small>of ${formatNumber(summary.submitted)}</small>`, losses],
+    [
+      'Throughput',
+      `${formatNumber(summary.requestsPerSecond)} <small>requests/s</small>`,
+      `${formatNumber(summary.inFlight)} in flight at the end`,
+    ],
+    ['Output', `${formatNumber(summary.outputTokensPerSecond)} <small>tokens/s</small>`, 'of completed requests'],
+    [
+      'Goodput',
+      summary.goodput === null ? '–' : `${formatNumber(summary.goodput)} <small>requests/s</small>`,
+      summary.goodput === null ? 'no SLO given' : `${formatShare(summary.sloAttainment)} met the SLO`,
+    ],
+    [
+      'Prefix cache hits',
+      formatShare(summary.hitRates.total).replace(' %', ' <small>%</small>'),
+      `G1 ${formatShare(summary.hitRates.g1)} · G2 ${formatShare(summary.hitRates.g2)}`,
+    ],
+    latency('KV transfer', summary.transferMs),
+    latency('TTFT', summary.ttftMs),
+    latency('ITL', summary.itlMs),
+    latency('TPOT', summary.tpotMs),
+    latency('E2E', summary.e2eMs),
+    ['Events', formatNumber(summary.events), `${formatNumber(summary.events / Math.max(summary.wallSeconds, 1e-9))} per second`],
+    ['Peak memory', `${formatNumber(summary.peakRssMb)} <small>MB</small>`, `wall time ${formatMs(summary.wallSeconds * 1000)}`],
+  ];
+  return `<div class="cards">${list
+    .map(
+      ([label, value, detail]) =>
+        `<div class="card"><div class="label">${label}</div><div class="value">${value}</div><div class="detail">${detail}</div></div>`,
+    )
+    .join('')}</div>`;
+}
+
+async function topologySection(database: RunDatabase): Promise<string | null> {
+  const map = await heatMap(database, 1140);
+  if (map === null) return null;
+  const scale = '<div class="legend"><span>idle<span class="scale"></span>busy, share of time in %</span></div>';
+  return section('Topology', 'Every GPU by its mean use over the run: a block per rack, a row per node.', scale + map);
+}
+
+async function hotSpotSection(database: RunDatabase): Promise<string | null> {
+  const links = await linkChart(database);
+  const balance = await balanceChart(database);
+  if (links === null && balance === null) return null;
+  const stages = legend([
+    ['prefill worker', COLOURS.prefill],
+    ['decode worker', COLOURS.decode],
+  ]);
+  const left = links === null ? '' : `<div><h3>Busiest links</h3><div class="legend">&nbsp;</div>${links}</div>`;
+  const right = balance === null ? '' : `<div><h3>Requests routed to each worker</h3>${stages}${balance}</div>`;
+  return section(
+    'Hot spots and balance',
+    'Which links carried most, and how evenly the routers spread the load.',
+    `<div class="grid2">${left}${right}</div>`,
+  );
+}
+
+async function optionalSection(title: string, note: string, ...parts: Promise<string | null>[]): Promise<string | null> {
+  const present = (await Promise.all(parts)).filter((part) => part !== null);
+  return present.length === 0 ? null : section(title, note, present.join('<div style="height:16px"></div>'));
+}
+
+function runSection(manifest: RunManifest, summary: FolderSummary): string {
+  const json = (value: unknown): string => `<pre>${escapeHtml(JSON.stringify(value, null, 2))}</pre>`;
+  const versions = Object.entries(manifest.versions).map(([name, version]) => `${name} ${version}`);
+  return section(
+    'Run',
+    `${versions.map(escapeHtml).join(' · ')}`,
+    `<details><summary>Scenario</summary>${json(manifest.scenario)}</details><details><summary>Summary</summary>${json(summary)}</details>`,
+  );
+}
+
+function section(title: string, note: string, body: string): string {
+  return `<section><h2>${escapeHtml(title)}</h2><p class="note">${note}</p>${body}</section>`;
+}
+
+function legend(entries: readonly (readonly [string, string])[]): string {
+  return `<div class="legend">${entries.map(([name, colour]) => `<span><i style="background:${colour}"></i>${escapeHtml(name)}</span>`).join('')}</div>`;
+}
+
+function scenarioName(manifest: RunManifest): string {
+  const { scenario } = manifest;
+  const name = typeof scenario === 'object' && scenario !== null && 'name' in scenario ? scenario.name : undefined;
+  return typeof name === 'string' && name !== '' ? name : 'Run';
+}
+
+function readItl(folder: string): [number, number][] {
+  const path = join(folder, 'itl.json');
+  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as { points: [number, number][] }).points : [];
+}

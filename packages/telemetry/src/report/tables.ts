@@ -1,0 +1,74 @@
+import type { FolderSummary } from '../run/folder.js';
+import type { RunDatabase } from '../run/query.js';
+import { escapeHtml, formatMs, formatNumber, formatShare } from './chart.js';
+
+/** An HTML table; columns in `numeric` are set right. Everything is escaped. */
+export function table(head: readonly string[], rows: readonly (readonly unknown[])[], numeric: readonly number[]): string {
+  const mark = (i: number): string => (numeric.includes(i) ? ' class="n"' : '');
+  const cells = (tag: string, row: readonly unknown[]): string =>
+    `<tr>${row.map((cell, i) => `<${tag}${mark(i)}>${escapeHtml(cell)}</${tag}>`).join('')}</tr>`;
+  return `<table><thead>${cells('th', head)}</thead><tbody>${rows.map((row) => cells('td', row)).join('')}</tbody></table>`;
+}
+
+export function latencyTable(summary: FolderSummary): string {
+  const rows = (
+    [
+      ['TTFT', summary.ttftMs],
+      ['ITL, every gap', summary.itlMs],
+      ['TPOT, per request', summary.tpotMs],
+      ['E2E', summary.e2eMs],
+      ['KV transfer', summary.transferMs],
+    ] as const
+  ).map(([name, d]) => [name, formatMs(d?.mean), formatMs(d?.p50), formatMs(d?.p90), formatMs(d?.p99)]);
+  return table(['latency', 'mean', 'p50', 'p90', 'p99'], rows, [1, 2, 3, 4]);
+}
+
+/** Outcomes other than completed, by reason; null when all went well. */
+export async function lossTable(database: RunDatabase): Promise<string | null> {
+  const { rows } = await database.query(`select outcome, reason, count(*), sum(input_tokens), min(arrival_s), max(arrival_s) from requests
+    where outcome <> 'completed' group by outcome, reason order by count(*) desc, outcome, reason`);
+  if (rows.length === 0) return null;
+  return table(
+    ['outcome', 'reason', 'requests', 'input tokens', 'first arrival (s)', 'last arrival (s)'],
+    rows.map(([outcome, reason, count, tokens, first, last]) => [
+      outcome,
+      reason,
+      ...[count, tokens, first, last].map((value) => formatNumber(Number(value))),
+    ]),
+    [2, 3, 4, 5],
+  );
+}
+
+/** Decisions by kind and policy: how many, how often the cheapest recorded candidate was taken, how old the view was. */
+export async function decisionTable(database: RunDatabase): Promise<string | null> {
+  const { rows } = await database.query(`with decided as (
+      select kind, policy, decision_id, max(candidates) as candidates, max(view_age_ms) filter (where chosen) as age,
+        min(score) as best, min(score) filter (where chosen) as taken, min(score) filter (where not chosen) as other
+      from decisions group by kind, policy, decision_id)
+    select kind, policy, count(*), avg(candidates), avg(case when taken is not null then (taken <= best)::int end), avg(other - taken), avg(age), max(age)
+    from decided group by kind, policy order by count(*) desc, kind`);
+  if (rows.length === 0) return null;
+  return table(
+    ['decision', 'policy', 'count', 'candidates (mean)', 'took the cheapest', 'margin to the next', 'view age (mean)', 'view age (max)'],
+    rows.map(([kind, policy, count, candidates, cheapest, margin, age, oldest]) => [
+      String(kind).replaceAll('_', ' '),
+      policy,
+      formatNumber(Number(count)),
+      formatNumber(Number(candidates)),
+      formatShare(cheapest as number | null),
+      formatNumber(margin as number | null),
+      formatMs(age as number | null),
+      formatMs(oldest as number | null),
+    ]),
+    [2, 3, 4, 5, 6, 7],
+  );
+}
+
+/** The last moves of planners and controllers, which are few and change much. */
+export async function moveTable(database: RunDatabase): Promise<string | null> {
+  const { rows } = await database.query(`select time_s, kind, actor, policy, candidate, note from decisions
+    where kind in ('plan', 'control') and chosen order by time_ns desc, decision_id desc limit 12`);
+  if (rows.length === 0) return null;
+  const body = rows.map(([time, ...rest]) => [Number(time).toFixed(3), ...rest]);
+  return table(['time (s)', 'kind', 'actor', 'policy', 'worker', 'move'], body, []);
+}

@@ -1,0 +1,209 @@
+import { OUTCOME, type RequestColumns, type RequestSegment } from '../records/requests.js';
+import { histogramMean, histogramQuantile, type LatencyHistogram } from './histogram.js';
+import { addValue, createValueList, type Distribution, distributionOf, type ValueList } from './values.js';
+
+/**
+ * What a request must meet to count as good. Limits that are absent do not count. `tpotMs` bounds the request's mean gap, `itlMs` its longest gap.
+ */
+export interface Slo {
+  ttftMs?: number;
+  tpotMs?: number;
+  itlMs?: number;
+  e2eMs?: number;
+}
+
+export interface SummaryOptions {
+  slo?: Slo;
+  /** By tenant id; a tenant that is not listed uses `slo`. */
+  tenantSlos?: ReadonlyMap<number, Slo>;
+  /** Requests that arrive earlier are counted (conservation) but left out of latencies, rates, goodput and hit rates. */
+  warmupNs?: number;
+}
+
+/**
+ * The summary of a run (JSON). Definitions, over completed requests that arrived after the warm-up:
+ * TTFT = first token - arrival; E2E = last token - arrival; TPOT = (last - first token) / (output tokens - 1) per request of two or more tokens, rounded to 1 ns;
+ * ITL = every gap between two consecutive tokens of a request, each gap counted once; transfer = transfer end - transfer start.
+ * Rates are per simulated second after the warm-up. Quantiles interpolate between order statistics (type 7); those of ITL are within 0.05 %. Null: no such value.
+ */
+export interface RunSummary {
+  submitted: number;
+  completed: number;
+  rejected: number;
+  failed: number;
+  inFlight: number;
+  simulatedSeconds: number;
+  /** Completed requests per simulated second. */
+  requestsPerSecond: number;
+  /** Tokens of completed requests per simulated second. */
+  outputTokensPerSecond: number;
+  /** Completed requests that met their SLO per simulated second; null when no SLO was given. */
+  goodput: number | null;
+  /** Share of ended requests (completed, rejected, failed) that met their SLO; null when no SLO was given. */
+  sloAttainment: number | null;
+  /** Share of the input tokens of prefilled requests found in each tier. */
+  hitRates: { g1: number; g2: number; g3: number; g4: number; total: number };
+  ttftMs: Distribution | null;
+  itlMs: Distribution | null;
+  tpotMs: Distribution | null;
+  e2eMs: Distribution | null;
+  transferMs: Distribution | null;
+}
+
+/** Accumulates request segments as they pass by: 40 bytes a completed request. Plain data; any order of segments gives the same summary. */
+export interface SummaryState {
+  slo: Slo | null;
+  tenantSlos: Map<number, Slo>;
+  warmupNs: number;
+  outcomes: Float64Array;
+  lastNs: number;
+  measured: { completed: number; ended: number; good: number; outputTokens: number; inputTokens: number; cached: Float64Array };
+  ttftNs: ValueList;
+  tpotNs: ValueList;
+  e2eNs: ValueList;
+  transferNs: ValueList;
+}
+
+const MS_PER_NS = 1e-6;
+
+export function createSummaryState(options: SummaryOptions = {}): SummaryState {
+  return {
+    slo: options.slo === undefined ? null : { ...options.slo },
+    tenantSlos: new Map(options.tenantSlos ?? []),
+    warmupNs: options.warmupNs ?? 0,
+    outcomes: new Float64Array(4),
+    lastNs: 0,
+    measured: { completed: 0, ended: 0, good: 0, outputTokens: 0, inputTokens: 0, cached: new Float64Array(4) },
+    ttftNs: createValueList(),
+    tpotNs: createValueList(),
+    e2eNs: createValueList(),
+    transferNs: createValueList(),
+  };
+}
+
+/** Adds the rows of one segment. */
+export function addSegmentToSummary(state: SummaryState, segment: RequestSegment): void {
+  for (let row = 0; row < segment.rows; row++) {
+    const outcome = segment.outcome[row]!;
+    if (outcome > 3) throw new RangeError(`request ${segment.requestId[row]} has outcome code ${outcome}; use one of OUTCOME (0..3)`);
+    state.outcomes[outcome]!++;
+    state.lastNs = Math.max(state.lastNs, segment.endNs[row]!, segment.arrivalNs[row]!);
+    if (segment.arrivalNs[row]! < state.warmupNs) continue;
+    addHits(state, segment, row);
+    if (outcome !== OUTCOME.inFlight) state.measured.ended++;
+    if (outcome === OUTCOME.completed) addCompleted(state, segment, row);
+  }
+}
+
+/** Adds all of `from`, which must have been created with the same options. */
+export function mergeSummaries(into: SummaryState, from: SummaryState): void {
+  for (let i = 0; i < 4; i++) {
+    into.outcomes[i]! += from.outcomes[i]!;
+    into.measured.cached[i]! += from.measured.cached[i]!;
+  }
+  into.lastNs = Math.max(into.lastNs, from.lastNs);
+  into.measured.completed += from.measured.completed;
+  into.measured.ended += from.measured.ended;
+  into.measured.good += from.measured.good;
+  into.measured.outputTokens += from.measured.outputTokens;
+  into.measured.inputTokens += from.measured.inputTokens;
+  for (const key of ['ttftNs', 'tpotNs', 'e2eNs', 'transferNs'] as const) {
+    for (let i = 0; i < from[key].length; i++) addValue(into[key], from[key].values[i]!);
+  }
+}
+
+/** The summary of what was added. `simulatedNs` is the length of the run (default: the last outcome or arrival), `itl` every gap. */
+export function finishSummary(state: SummaryState, itl: LatencyHistogram, simulatedNs = state.lastNs): RunSummary {
+  const { measured, outcomes } = state;
+  const seconds = Math.max(simulatedNs - state.warmupNs, 0) * 1e-9;
+  const rate = (count: number): number => (seconds > 0 ? count / seconds : 0);
+  const hit = (tier: number): number => (measured.inputTokens > 0 ? measured.cached[tier]! / measured.inputTokens : 0);
+  const hasSlo = state.slo !== null || state.tenantSlos.size > 0;
+  const cachedTokens = measured.cached[0]! + measured.cached[1]! + measured.cached[2]! + measured.cached[3]!;
+  return {
+    submitted: outcomes[0]! + outcomes[1]! + outcomes[2]! + outcomes[3]!,
+    completed: outcomes[OUTCOME.completed]!,
+    rejected: outcomes[OUTCOME.rejected]!,
+    failed: outcomes[OUTCOME.failed]!,
+    inFlight: outcomes[OUTCOME.inFlight]!,
+    simulatedSeconds: simulatedNs * 1e-9,
+    requestsPerSecond: rate(measured.completed),
+    outputTokensPerSecond: rate(measured.outputTokens),
+    goodput: hasSlo ? rate(measured.good) : null,
+    sloAttainment: hasSlo && measured.ended > 0 ? measured.good / measured.ended : null,
+    hitRates: { g1: hit(0), g2: hit(1), g3: hit(2), g4: hit(3), total: measured.inputTokens > 0 ? cachedTokens / measured.inputTokens : 0 },
+    ttftMs: distributionOf(state.ttftNs, MS_PER_NS),
+    itlMs: histogramDistribution(itl),
+    tpotMs: distributionOf(state.tpotNs, MS_PER_NS),
+    e2eMs: distributionOf(state.e2eNs, MS_PER_NS),
+    transferMs: distributionOf(state.transferNs, MS_PER_NS),
+  };
+}
+
+/** Summary of a table that still holds all its rows. */
+export function summarize(
+  columns: RequestColumns,
+  itl: LatencyHistogram,
+  options: SummaryOptions & { simulatedNs?: number } = {},
+): RunSummary {
+  if (columns.releasedRows > 0) {
+    throw new Error(
+      `summarize: ${columns.releasedRows} of ${columns.rows} rows of table "${columns.name}" were already written and released; add segments to a SummaryState as they are written`,
+    );
+  }
+  const state = createSummaryState(options);
+  for (const segment of columns.segments) addSegmentToSummary(state, segment);
+  return finishSummary(state, itl, options.simulatedNs);
+}
+
+function addHits(state: SummaryState, segment: RequestSegment, row: number): void {
+  if (segment.prefillStartNs[row]! < 0) return;
+  const { measured } = state;
+  measured.inputTokens += segment.inputTokens[row]!;
+  measured.cached[0]! += segment.cachedTokensG1[row]!;
+  measured.cached[1]! += segment.cachedTokensG2[row]!;
+  measured.cached[2]! += segment.cachedTokensG3[row]!;
+  measured.cached[3]! += segment.cachedTokensG4[row]!;
+}
+
+function addCompleted(state: SummaryState, segment: RequestSegment, row: number): void {
+  const arrivalNs = segment.arrivalNs[row]!;
+  const firstTokenNs = segment.firstTokenNs[row]!;
+  const outputTokens = segment.outputTokens[row]!;
+  const ttftNs = firstTokenNs - arrivalNs;
+  const e2eNs = segment.lastTokenNs[row]! - arrivalNs;
+  if (firstTokenNs < 0 || !(ttftNs >= 0) || !(e2eNs >= ttftNs)) {
+    throw new RangeError(
+      `request ${segment.requestId[row]} is completed, but arrival ${arrivalNs}, first token ${firstTokenNs}, last token ${segment.lastTokenNs[row]} ns are not in order`,
+    );
+  }
+  const tpotNs = outputTokens > 1 ? Math.round((e2eNs - ttftNs) / (outputTokens - 1)) : -1;
+  addValue(state.ttftNs, ttftNs);
+  addValue(state.e2eNs, e2eNs);
+  if (tpotNs >= 0) addValue(state.tpotNs, tpotNs);
+  if (segment.transferEndNs[row]! >= 0) addValue(state.transferNs, segment.transferEndNs[row]! - segment.transferStartNs[row]!);
+  state.measured.completed++;
+  state.measured.outputTokens += outputTokens;
+  const slo = state.tenantSlos.get(segment.tenantId[row]!) ?? state.slo;
+  if (slo !== null && meetsSlo(slo, ttftNs, tpotNs, segment.maxItlNs[row]!, e2eNs)) state.measured.good++;
+}
+
+/** Whether a completed request met its SLO; tpotNs and maxItlNs are negative (and met) for a request of one token. */
+export function meetsSlo(slo: Slo, ttftNs: number, tpotNs: number, maxItlNs: number, e2eNs: number): boolean {
+  return (
+    ttftNs * MS_PER_NS <= (slo.ttftMs ?? Infinity) &&
+    tpotNs * MS_PER_NS <= (slo.tpotMs ?? Infinity) &&
+    maxItlNs * MS_PER_NS <= (slo.itlMs ?? Infinity) &&
+    e2eNs * MS_PER_NS <= (slo.e2eMs ?? Infinity)
+  );
+}
+
+function histogramDistribution(histogram: LatencyHistogram): Distribution | null {
+  if (histogram.total === 0) return null;
+  return {
+    mean: histogramMean(histogram) * MS_PER_NS,
+    p50: histogramQuantile(histogram, 0.5) * MS_PER_NS,
+    p90: histogramQuantile(histogram, 0.9) * MS_PER_NS,
+    p99: histogramQuantile(histogram, 0.99) * MS_PER_NS,
+  };
+}

@@ -1,0 +1,84 @@
+import { appendRequest, createNameTable, createRequestColumns, drainSegments, emptyRequestRecord, internName, type RequestRecord } from '@braess/telemetry';
+import { describe, expect, it } from 'vitest';
+
+describe('column tables', () => {
+  it('keep every field of every row, also across segments', () => {
+    const columns = createRequestColumns(1000, 7);
+    const numeric = emptyRequestRecord();
+    const keys = Object.keys(numeric) as (keyof RequestRecord)[];
+    for (let row = 0; row < 30; row++) {
+      keys.forEach((key, i) => {
+        numeric[key] = (row * 31 + i * 7) % 100;
+      });
+      appendRequest(columns, numeric);
+    }
+    let row = 0;
+    for (const segment of columns.segments) {
+      for (let i = 0; i < segment.rows; i++, row++) {
+        keys.forEach((key, k) => {
+          expect(segment[key][i], `${key} of row ${row}`).toBe((row * 31 + k * 7) % 100);
+        });
+      }
+    }
+    expect(row).toBe(30);
+  });
+
+  it('take less than 150 bytes a request', () => {
+    const columns = createRequestColumns();
+    const record = emptyRequestRecord();
+    for (let i = 0; i < 200_000; i++) appendRequest(columns, record);
+    let bytes = 0;
+    for (const segment of columns.segments) {
+      for (const value of Object.values(segment)) if (ArrayBuffer.isView(value)) bytes += value.byteLength;
+    }
+    expect(bytes / 200_000).toBeLessThan(150);
+  });
+
+  it('append in well under a microsecond', () => {
+    const record = emptyRequestRecord();
+    const perAppendNs = [1, 2, 3].map(() => {
+      const columns = createRequestColumns();
+      const start = process.hrtime.bigint();
+      for (let i = 0; i < 200_000; i++) {
+        record.arrivalNs = i;
+        appendRequest(columns, record);
+      }
+      return Number(process.hrtime.bigint() - start) / 200_000;
+    });
+    expect(Math.min(...perAppendNs)).toBeLessThan(700);
+  });
+
+  it('are plain data', () => {
+    const columns = createRequestColumns(10, 4);
+    appendRequest(columns, emptyRequestRecord());
+    expect(structuredClone(columns)).toEqual(columns);
+    expect(Object.getPrototypeOf(columns)).toBe(Object.prototype);
+  });
+
+  it('hand on full segments in order, reuse them, and stop at their limit', () => {
+    const columns = createRequestColumns(10, 4);
+    const record = emptyRequestRecord();
+    const seen: number[] = [];
+    const take = (all: boolean): void =>
+      drainSegments(columns, all, (segment) => {
+        for (let i = 0; i < segment.rows; i++) seen.push(segment.requestId[i]!);
+      });
+    for (let i = 0; i < 10; i++) {
+      record.requestId = i;
+      appendRequest(columns, record);
+      take(false);
+    }
+    expect(seen).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+    expect(columns.segments).toHaveLength(1);
+    expect(() => appendRequest(columns, record)).toThrow(/"requests" is full: 10 rows of at most 10/);
+    take(true);
+    expect(seen).toHaveLength(10);
+    expect(columns).toMatchObject({ rows: 10, releasedRows: 10, segments: [] });
+  });
+
+  it('number names once and refuse more than the limit', () => {
+    const table = createNameTable(['a', 'b'], 3);
+    expect([internName(table, 'b'), internName(table, 'c'), internName(table, 'a')]).toEqual([1, 2, 0]);
+    expect(() => internName(table, 'd')).toThrow(/name table is full: "d"/);
+  });
+});

@@ -1,0 +1,118 @@
+import { exponentialQuantile, type Uniform } from './distributions.js';
+
+/**
+ * A closed loop: at most `inFlight` requests at a time.
+ * - `workers`: that many loops, each sends a request, waits for its end, thinks, and takes the next. A thinking worker holds its place.
+ * - `semaphore`: a task a request. All tasks come at their own time and wait for a permit in order; a permit freed goes to the next task at
+ *   once. Thinking happens in the task before it asks for a permit, so it never holds one.
+ */
+export interface ClosedLoopSpec {
+  style: 'workers' | 'semaphore';
+  inFlight: number;
+  /** Mean think time; 0: none. */
+  meanThinkMs: number;
+  think: 'constant' | 'exponential';
+  /** Requests in all. */
+  requests: number;
+  /** Semaphore only: tasks that may wait for a permit; more are refused. */
+  taskLimit: number;
+}
+
+/** Plain data. */
+export interface ClosedLoop {
+  spec: ClosedLoopSpec;
+  /** Requests handed out by workers, or tasks offered. */
+  offered: number;
+  inFlight: number;
+  finished: number;
+  refused: number;
+  /** Semaphore: waiting tasks, first in first out from `head`. */
+  waiting: number[];
+  head: number;
+}
+
+const COMPACT_ENTRIES = 1024;
+
+export function createClosedLoop(spec: ClosedLoopSpec): ClosedLoop {
+  for (const [name, least] of [
+    ['inFlight', 1],
+    ['requests', 0],
+    ['taskLimit', 0],
+  ] as const) {
+    if (!(Number.isInteger(spec[name]) && spec[name] >= least)) {
+      throw new RangeError(`closed loop: ${name} is ${spec[name]}; must be a whole number, ${least} or more`);
+    }
+  }
+  if (!(spec.meanThinkMs >= 0 && Number.isFinite(spec.meanThinkMs))) {
+    throw new RangeError(`closed loop: meanThinkMs is ${spec.meanThinkMs}; must be 0 or more`);
+  }
+  if (spec.style !== 'workers' && spec.style !== 'semaphore') {
+    throw new RangeError(`closed loop: style is ${String(spec.style)}; one of workers, semaphore`);
+  }
+  if (spec.think !== 'constant' && spec.think !== 'exponential') {
+    throw new RangeError(`closed loop: think is ${String(spec.think)}; one of constant, exponential`);
+  }
+  return { spec: { ...spec }, offered: 0, inFlight: 0, finished: 0, refused: 0, waiting: [], head: 0 };
+}
+
+/** Think time in ns; one draw, also when it is constant. */
+export function thinkNs(spec: ClosedLoopSpec, uniform: Uniform): number {
+  const probability = uniform();
+  return Math.round(spec.meanThinkMs * 1e6 * (spec.think === 'exponential' ? exponentialQuantile(probability) : 1));
+}
+
+/** Workers: the number of the request a worker sends now, or -1 when all have been sent. */
+export function takeRequest(loop: ClosedLoop): number {
+  requireStyle(loop, 'workers');
+  if (loop.offered >= loop.spec.requests) return -1;
+  if (loop.inFlight >= loop.spec.inFlight) throw new Error(`closed loop: ${loop.inFlight} requests in flight already, as many as workers`);
+  loop.inFlight++;
+  return loop.offered++;
+}
+
+/** Workers: a worker's request ended; the worker then thinks and calls `takeRequest`. */
+export function finishRequest(loop: ClosedLoop): void {
+  requireStyle(loop, 'workers');
+  endOne(loop);
+}
+
+/** Semaphore: a task asks for a permit. */
+export function offerTask(loop: ClosedLoop, request: number): 'start' | 'wait' | 'refused' {
+  requireStyle(loop, 'semaphore');
+  if (loop.offered >= loop.spec.requests) throw new Error(`closed loop: task ${request} offered after all ${loop.spec.requests}`);
+  loop.offered++;
+  if (loop.inFlight < loop.spec.inFlight) {
+    loop.inFlight++;
+    return 'start';
+  }
+  if (loop.waiting.length - loop.head >= loop.spec.taskLimit) {
+    loop.refused++;
+    return 'refused';
+  }
+  loop.waiting.push(request);
+  return 'wait';
+}
+
+/** Semaphore: a task ended; returns the task that starts in its place now, or -1. */
+export function finishTask(loop: ClosedLoop): number {
+  requireStyle(loop, 'semaphore');
+  endOne(loop);
+  if (loop.head === loop.waiting.length) return -1;
+  const request = loop.waiting[loop.head++]!;
+  if (loop.head >= COMPACT_ENTRIES && loop.head * 2 >= loop.waiting.length) {
+    loop.waiting = loop.waiting.slice(loop.head);
+    loop.head = 0;
+  }
+  loop.inFlight++;
+  return request;
+}
+
+function endOne(loop: ClosedLoop): void {
+  if (loop.inFlight === 0) throw new Error('closed loop: a request ended, but none is in flight');
+  loop.inFlight--;
+  loop.finished++;
+}
+
+function requireStyle(loop: ClosedLoop, style: ClosedLoopSpec['style']): void {
+  if (loop.spec.style !== style) throw new Error(`closed loop: called as ${style}, but its style is ${loop.spec.style}`);
+}

@@ -1,0 +1,204 @@
+import { createArrivalQueue, flushRows, offerRow } from './arrival-order.js';
+import { azureParser, burstGptParser } from './csv-traces.js';
+import { dynamoParser, mooncakeParser } from './json-traces.js';
+import { readLines } from './lines.js';
+import { plainCsvParser } from './plain-csv.js';
+import { appendRequest, createRequestTableBuilder, finishRequestTable, joinRequestTables, type RequestTable } from './requests.js';
+import { rejectValue, TraceError, type TracePlace } from './trace-error.js';
+import {
+  ARRIVAL_CONVENTIONS,
+  createNameTable,
+  detectFormat,
+  type LineParser,
+  type NameTable,
+  type TraceFormatName,
+  type TraceRow,
+} from './trace-format.js';
+
+export interface ReadTraceOptions {
+  /** Default: told from the first line. */
+  format?: TraceFormatName;
+  /** `spread` (default): requests with one timestamp are spread evenly over the clock's tick, where the format's clock has one. */
+  arrivals?: 'spread' | 'as-is';
+  /** `stop` (default): a bad row is an error. `count`: it is left out and counted in the report, with the first messages. */
+  badRows?: 'stop' | 'count';
+  /** Block size for prefix groups of a plain CSV, tokens; default 16. */
+  prefixBlockTokens?: number;
+  /** Rows a batch; default 2,048. */
+  batchRequests?: number;
+}
+
+/** What a reading came across; filled while the stream runs. */
+export interface TraceReport {
+  file: string;
+  format: TraceFormatName | '';
+  lines: number;
+  requests: number;
+  /** The clock tick over which equal timestamps were spread, ns; 0 when arrivals are as in the file. */
+  spreadTickNs: number;
+  /** Lines that are no requests by their type (Dynamo's tool events). */
+  otherEvents: number;
+  rejectedRows: number;
+  /** The first 20 messages about rejected rows. */
+  rejections: string[];
+}
+
+const MAX_REPORTED_REJECTIONS = 20;
+const DEFAULT_PREFIX_BLOCK_TOKENS = 16;
+const DEFAULT_BATCH_REQUESTS = 2048;
+
+export function createTraceReport(file: string): TraceReport {
+  return { file, format: '', lines: 0, requests: 0, spreadTickNs: 0, otherEvents: 0, rejectedRows: 0, rejections: [] };
+}
+
+/** Reads a whole trace. Throws TraceError with file, line, field, value and expectation. */
+export async function readTrace(file: string, options: ReadTraceOptions = {}): Promise<{ table: RequestTable; report: TraceReport }> {
+  const report = createTraceReport(file);
+  const batches: RequestTable[] = [];
+  for await (const batch of streamTrace(file, options, report)) batches.push(batch);
+  return { table: joinRequestTables(batches), report };
+}
+
+/**
+ * Reads a trace in batches with bounded memory: one chunk of the file, one batch, one clock tick, and for Dynamo the reordering window.
+ * Batches share their growing lists of tenant and session names. A trace without a request is an error.
+ */
+export async function* streamTrace(
+  file: string,
+  options: ReadTraceOptions = {},
+  report = createTraceReport(file),
+): AsyncGenerator<RequestTable> {
+  const reading = startReading(file, options, report);
+  for await (const lines of readLines(file)) {
+    for (const line of lines) takeLine(reading, line);
+    if (reading.ready.length >= reading.batchRequests) yield* takeBatches(reading, reading.batchRequests);
+  }
+  finishReading(reading);
+  yield* takeBatches(reading, 1);
+}
+
+interface Reading {
+  options: ReadTraceOptions;
+  report: TraceReport;
+  place: TracePlace;
+  blankLine: number;
+  parser: LineParser | null;
+  queue: ReturnType<typeof createArrivalQueue>;
+  ready: TraceRow[];
+  passed: number;
+  batchRequests: number;
+  tenants: NameTable;
+  sessions: NameTable;
+}
+
+function startReading(file: string, options: ReadTraceOptions, report: TraceReport): Reading {
+  const batchRequests = positiveOption('batchRequests', options.batchRequests ?? DEFAULT_BATCH_REQUESTS);
+  positiveOption('prefixBlockTokens', options.prefixBlockTokens ?? DEFAULT_PREFIX_BLOCK_TOKENS);
+  return {
+    options,
+    report,
+    place: { file, line: 0 },
+    blankLine: 0,
+    parser: null,
+    queue: createArrivalQueue(file, 0, 0, false),
+    ready: [],
+    passed: 0,
+    batchRequests,
+    tenants: createNameTable('tenant', ['default']),
+    sessions: createNameTable('session'),
+  };
+}
+
+function positiveOption(name: string, value: number): number {
+  if (Number.isInteger(value) && value >= 1) return value;
+  throw new RangeError(`readTrace: ${name} is ${value}; must be a whole number, 1 or more`);
+}
+
+function takeLine(reading: Reading, line: string): void {
+  const place = reading.place;
+  place.line++;
+  reading.report.lines = place.line;
+  if (line.trim() === '') {
+    if (reading.blankLine === 0) reading.blankLine = place.line;
+    return;
+  }
+  if (reading.blankLine > 0) throw new TraceError(place.file, reading.blankLine, '', 'blank line before the end; expected a row');
+  if (reading.parser === null && startFormat(reading, line)) return;
+  parseRow(reading, line);
+}
+
+/** Sets up the parser from the first line; true when that line was a header. */
+function startFormat(reading: Reading, line: string): boolean {
+  const { options, place, report } = reading;
+  const format = options.format ?? detectFormat(line, place);
+  const convention = ARRIVAL_CONVENTIONS[format];
+  const tickNs = options.arrivals === 'as-is' ? 0 : convention.tickNs;
+  report.format = format;
+  reading.queue = createArrivalQueue(place.file, convention.reorderRows, tickNs, convention.fromFirst);
+  reading.parser = createParser(reading, format, line);
+  return format !== 'mooncake' && format !== 'dynamo';
+}
+
+function createParser(reading: Reading, format: TraceFormatName, firstLine: string): LineParser {
+  const { place, tenants, sessions, options } = reading;
+  switch (format) {
+    case 'mooncake':
+      return mooncakeParser();
+    case 'dynamo':
+      return dynamoParser(sessions);
+    case 'azure':
+      return azureParser(firstLine, place);
+    case 'burstgpt':
+      return burstGptParser(firstLine, place, sessions);
+    case 'plain':
+      return plainCsvParser(firstLine, place, tenants, sessions, options.prefixBlockTokens ?? DEFAULT_PREFIX_BLOCK_TOKENS);
+    default:
+      return rejectValue(place, 'format', format satisfies never, 'mooncake, azure, burstgpt, dynamo or plain');
+  }
+}
+
+function parseRow(reading: Reading, line: string): void {
+  const report = reading.report;
+  try {
+    const row = reading.parser!.parse(line, reading.place);
+    if (row === null) report.otherEvents++;
+    else offerRow(reading.queue, row, reading.ready);
+  } catch (error) {
+    if (reading.options.badRows !== 'count' || !(error instanceof TraceError)) throw error;
+    report.rejectedRows++;
+    if (report.rejections.length < MAX_REPORTED_REJECTIONS) report.rejections.push(error.message);
+  }
+}
+
+function finishReading(reading: Reading): void {
+  flushRows(reading.queue, reading.ready);
+  if (reading.passed + reading.ready.length > 0) return;
+  const { file, line } = reading.place;
+  const rejected = reading.report.rejectedRows;
+  const detail = rejected > 0 ? `: all ${rejected} rows were rejected, the first: ${reading.report.rejections[0]}` : '';
+  throw new TraceError(file, line, '', `${line === 0 ? 'the file is empty' : 'no requests'}${detail}; expected at least one request`);
+}
+
+/** Cuts full batches (of at least `least` rows) off the rows that are ready. */
+function* takeBatches(reading: Reading, least: number): Generator<RequestTable> {
+  const ready = reading.ready;
+  let start = 0;
+  while (ready.length - start >= least) {
+    const end = Math.min(ready.length, start + reading.batchRequests);
+    yield buildBatch(reading, start, end);
+    start = end;
+  }
+  reading.ready = ready.slice(start);
+}
+
+function buildBatch(reading: Reading, start: number, end: number): RequestTable {
+  const builder = createRequestTableBuilder(reading.parser!.blockTokens, reading.passed, end - start);
+  for (let index = start; index < end; index++) appendRequest(builder, reading.ready[index]!);
+  reading.passed += end - start;
+  reading.report.requests = reading.passed;
+  reading.report.spreadTickNs = reading.queue.tickNs;
+  const table = finishRequestTable(builder);
+  table.tenantNames = reading.tenants.names;
+  table.sessionNames = reading.sessions.names;
+  return table;
+}

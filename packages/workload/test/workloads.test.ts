@@ -1,0 +1,235 @@
+import {
+  assignTenants,
+  chooseWeighted,
+  createTenantChoice,
+  createWeightedChoice,
+  createWorkload,
+  generateBatches,
+  generateRequests,
+  nextRequest,
+  type RequestRow,
+  type RequestTable,
+  type SessionWorkloadSpec,
+  traceStatistics,
+  zipfWeights,
+} from '@braess/workload';
+import { describe, expect, it } from 'vitest';
+import { streamsFrom, uniformFrom } from './streams.js';
+
+const SESSIONS: SessionWorkloadSpec = {
+  kind: 'sessions',
+  sessionArrivals: { kind: 'poisson', ratePerSecond: 4 },
+  turns: { kind: 'uniform', minTokens: 1, maxTokens: 6 },
+  firstTokens: { kind: 'lognormal', meanTokens: 300, sigma: 0.8 },
+  turnTokens: { kind: 'exponential', meanTokens: 60 },
+  outputTokens: { kind: 'exponential', meanTokens: 120 },
+  meanThinkS: 5,
+  answerS: 0.5,
+  answerMsPerToken: 10,
+  maxInputTokens: 3000,
+  prefix: { groups: 5, popularity: { kind: 'zipf', exponent: 1 }, prefixTokens: { kind: 'uniform', minTokens: 40, maxTokens: 400 } },
+  tenants: [
+    { name: 'gold', share: 1, priority: 2, slo: { ttftMs: 200 } },
+    { name: 'free', share: 3 },
+  ],
+};
+
+function hashesOf(table: RequestTable, row: number): number[] {
+  return [...table.blockHashes.subarray(table.blockOffsets[row]!, table.blockOffsets[row + 1]!)];
+}
+
+describe('sessions', () => {
+  const table = generateRequests(SESSIONS, streamsFrom(2), { requests: 4000 });
+  const turns = new Map<number, number[]>();
+  for (let row = 0; row < table.requestCount; row++) turns.set(table.session[row]!, [...(turns.get(table.session[row]!) ?? []), row]);
+
+  it('arrive in order and each turn shares every whole block of the one before, and no more', () => {
+    let continued = 0;
+    for (const rows of turns.values()) {
+      for (const [index, row] of rows.entries()) {
+        const hashes = hashesOf(table, row);
+        expect(hashes.length).toBe(Math.ceil(table.inputTokens[row]! / 16));
+        expect(table.inputTokens[row]).toBeLessThanOrEqual(3000);
+        if (index === 0) continue;
+        continued++;
+        const before = rows[index - 1]!;
+        const whole = Math.floor(table.inputTokens[before]! / 16);
+        const earlier = hashesOf(table, before);
+        expect(hashes.slice(0, whole)).toEqual(earlier.slice(0, whole));
+        if (earlier.length > whole) expect(hashes).not.toContain(earlier[whole]);
+        expect(table.inputTokens[row]).toBeGreaterThan(table.inputTokens[before]! + table.outputTokens[before]!);
+        expect(table.arrivalNs[row]! - table.arrivalNs[before]!).toBeGreaterThanOrEqual(
+          (0.5 + 0.01 * table.outputTokens[before]!) * 1e9 - 1,
+        );
+        expect(table.tenant[row]).toBe(table.tenant[before]);
+      }
+    }
+    expect(continued).toBeGreaterThan(1500);
+    expect(table.arrivalNs.every((time, row) => time >= (table.arrivalNs[row - 1] ?? 0))).toBe(true);
+  });
+
+  it('of different numbers share group blocks only', () => {
+    const firstRows = [...turns.values()].map((rows) => rows[0]!);
+    const owners = new Map<number, Set<number>>();
+    for (let row = 0; row < table.requestCount; row++) {
+      for (const [place, hash] of hashesOf(table, row).entries()) {
+        if (place * 16 < 400) continue;
+        owners.set(hash, (owners.get(hash) ?? new Set()).add(table.session[row]!));
+      }
+    }
+    expect(Math.max(...[...owners.values()].map((sessions) => sessions.size))).toBe(1);
+    expect(new Set(firstRows.map((row) => hashesOf(table, row)[0])).size).toBe(5);
+  });
+
+  it('give tenants their shares', () => {
+    const gold = [...turns.values()].filter((rows) => table.tenant[rows[0]!] === 0).length;
+    const expected = turns.size / 4;
+    expect(Math.abs(gold - expected)).toBeLessThan(4 * Math.sqrt(expected * 0.75));
+    expect(table.tenantNames).toEqual(['gold', 'free']);
+  });
+
+  it('go on from a cloned state as from the original', () => {
+    const row = (): RequestRow => ({ arrivalNs: 0, inputTokens: 0, outputTokens: 0, tenant: 0, session: -1, name: '', hashes: [] });
+    for (const spec of [SESSIONS, { kind: 'mooncake-like' } as const]) {
+      const state = createWorkload(spec, streamsFrom(3));
+      const warm = streamsFrom(4);
+      for (let index = 0; index < 500; index++) nextRequest(state, warm, row());
+      const copy = structuredClone(state);
+      const [a, b] = [streamsFrom(5), streamsFrom(5)];
+      for (let index = 0; index < 300; index++) {
+        const [one, two] = [row(), row()];
+        nextRequest(state, a, one);
+        nextRequest(copy, b, two);
+        expect(two).toEqual(one);
+      }
+      expect(copy).toEqual(state);
+    }
+  });
+});
+
+describe('independent requests', () => {
+  it('have group prefixes by popularity, in whole blocks', () => {
+    const table = generateRequests(
+      {
+        kind: 'independent',
+        arrivals: { kind: 'poisson', ratePerSecond: 10 },
+        inputTokens: { kind: 'constant', tokens: 50 },
+        outputTokens: { kind: 'constant', tokens: 5 },
+        prefix: { groups: 10, popularity: { kind: 'zipf', exponent: 1 }, prefixTokens: { kind: 'constant', tokens: 100 } },
+        blockTokens: 32,
+      },
+      streamsFrom(1),
+      { requests: 20_000 },
+    );
+    const counts = new Map<number, number>();
+    for (let row = 0; row < table.requestCount; row++) {
+      expect(table.inputTokens[row]).toBe(150);
+      const hashes = hashesOf(table, row);
+      expect(hashes.length).toBe(3);
+      counts.set(hashes[2]!, (counts.get(hashes[2]!) ?? 0) + 1);
+    }
+    const sorted = [...counts.values()].sort((a, b) => b - a);
+    const harmonic = Array.from({ length: 10 }, (_, index) => 1 / (index + 1)).reduce((sum, value) => sum + value, 0);
+    for (const [rank, count] of sorted.entries()) {
+      const expected = 20_000 / harmonic / (rank + 1);
+      expect(Math.abs(count - expected)).toBeLessThan(4.5 * Math.sqrt(expected));
+    }
+  });
+
+  it('stop at a time, come in equal batches, and need a limit', () => {
+    const spec = {
+      kind: 'independent',
+      arrivals: { kind: 'constant', ratePerSecond: 100 },
+      inputTokens: { kind: 'constant', tokens: 5 },
+      outputTokens: { kind: 'constant', tokens: 5 },
+    } as const;
+    const batches = [...generateBatches(spec, streamsFrom(1), { untilNs: 100e9 })];
+    expect(batches.map((batch) => batch.requestCount)).toEqual([8192, 9999 - 8192]);
+    expect(batches[1]!.firstRequest).toBe(8192);
+    expect(() => [...generateBatches(spec, streamsFrom(1), {})]).toThrow(/give at least one/);
+    expect(generateRequests(spec, streamsFrom(1), { untilNs: 1 }).requestCount).toBe(0);
+  });
+});
+
+describe('weights', () => {
+  it('choose by share, never a weight of 0', () => {
+    const choice = createWeightedChoice([0, 2, 0, 6, 0], 'test');
+    const counts = [0, 0, 0, 0, 0];
+    const uniform = uniformFrom(1);
+    for (let index = 0; index < 8000; index++) counts[chooseWeighted(choice, uniform)]!++;
+    expect([counts[0], counts[2], counts[4]]).toEqual([0, 0, 0]);
+    expect(Math.abs(counts[1]! - 2000)).toBeLessThan(4 * Math.sqrt(1500));
+    expect(chooseWeighted(choice, () => 0)).toBe(1);
+    expect(chooseWeighted(choice, () => 1 - 2 ** -53)).toBe(3);
+  });
+
+  it('are checked', () => {
+    expect(() => createWeightedChoice([0, 0], 'test')).toThrow(/all weights are 0/);
+    expect(() =>
+      createTenantChoice([
+        { name: 'a', share: 1 },
+        { name: 'a', share: 1 },
+      ]),
+    ).toThrow(/tenants\[1\]\.name/);
+    expect(() => createTenantChoice([{ name: 'a', share: -1 }])).toThrow(/weight -1/);
+    expect(() => createTenantChoice([{ name: 'a', share: 1, slo: { ttftMs: 0 } }])).toThrow(/slo\.ttftMs is 0/);
+    expect([...zipfWeights(3, 2)].map((weight) => Number(weight.toFixed(12)))).toEqual([1, 0.25, Number((1 / 9).toFixed(12))]);
+  });
+
+  it('give a whole session to one tenant', () => {
+    const table = generateRequests({ ...SESSIONS }, streamsFrom(6), { requests: 500 });
+    assignTenants(
+      table,
+      [
+        { name: 'x', share: 1 },
+        { name: 'y', share: 1 },
+      ],
+      uniformFrom(2),
+    );
+    const owner = new Map<number, number>();
+    for (let row = 0; row < 500; row++)
+      expect(owner.get(table.session[row]!) ?? table.tenant[row]).toBe(
+        (owner.set(table.session[row]!, table.tenant[row]!), table.tenant[row]),
+      );
+    expect(new Set(table.tenant).size).toBe(2);
+  });
+});
+
+describe('mooncake-like, against the published statistics of the conversation trace', () => {
+  const runs = [1, 2, 3].map((seed) =>
+    traceStatistics(generateRequests({ kind: 'mooncake-like' }, streamsFrom(seed), { requests: 12_031 })),
+  );
+
+  it('has its rate and block size', () => {
+    for (const run of runs) expect(Math.abs(run.requestsPerSecond - 3.4)).toBeLessThan(0.12);
+    expect(runs[0]!.prefixReuse!.blockTokens).toBe(512);
+  });
+
+  it('has its LRU hit curve within 0.03 at each size, in every run', () => {
+    const published = [0.0445, 0.1104, 0.2112, 0.3257, 0.3546, 0.3637];
+    for (const run of runs) {
+      const reuse = run.prefixReuse!;
+      expect(reuse.lru.map((point) => point.cacheBlocks)).toEqual([1000, 5000, 10_000, 30_000, 50_000, 100_000]);
+      for (const [index, share] of published.entries()) expect(Math.abs(reuse.lru[index]!.share - share)).toBeLessThan(0.03);
+      expect(Math.abs(reuse.infiniteShare - 0.3664)).toBeLessThan(0.02);
+      expect(Math.abs(reuse.infiniteTokenShare - 0.3736)).toBeLessThan(0.02);
+    }
+  });
+
+  it('has its lengths within 5 %', () => {
+    const long = traceStatistics(generateRequests({ kind: 'mooncake-like' }, streamsFrom(9), { requests: 60_000 }));
+    const near = (found: number, published: number): void => expect(Math.abs(found / published - 1)).toBeLessThan(0.05);
+    near(long.input.mean, 12_035);
+    near(long.input.p50, 6909);
+    near(long.input.p99, 85_400);
+    near(long.output.mean, 343);
+    near(long.output.p50, 350);
+    near(long.output.p99, 1118);
+    expect(long.input.max).toBeLessThanOrEqual(126_195);
+  });
+
+  it('begins every prompt with block 0', () => {
+    const table = generateRequests({ kind: 'mooncake-like' }, streamsFrom(1), { requests: 500 });
+    for (let row = 0; row < 500; row++) expect(table.blockHashes[table.blockOffsets[row]!]).toBe(0);
+  });
+});
