@@ -1,4 +1,4 @@
-import { actorKind, type ActorReference, defineProgram, exponential, message } from '@braess/kernel';
+import { type ActorReference, actorKind, defineProgram, exponential, message } from '@braess/kernel';
 
 /** What PHOLD is made of. Times in ns. */
 export interface PholdParameters {
@@ -39,7 +39,10 @@ export default defineProgram<PholdParameters>(import.meta.url, 'phold', (world, 
     on: {
       event(state, _message, context) {
         if (workRounds > 0) state.work = spinWork(state.work, workRounds);
-        const to = context.random('draws') < remote ? ((state.first + Math.floor(context.random('draws') * actors)) as typeof context.self) : context.self;
+        const to =
+          context.random('draws') < remote
+            ? ((state.first + Math.floor(context.random('draws') * actors)) as typeof context.self)
+            : context.self;
         context.send(to, event, lookaheadNs + Math.floor(exponential(context.random('draws'), exponentialMeanNs)));
       },
     },

@@ -17,7 +17,12 @@ export interface Context<Stream extends string = string> {
    * Sends a message that arrives after `delayNs`. To another cell the delay must be at least the declared lookahead; inside a cell it may be 0.
    * @throws KernelError `lookahead`, `bad-time`, `unknown-actor`, `unknown-message`, `promise-broken`, `zero-delay-loop`.
    */
-  send<T extends MessageType<string, readonly string[], never>>(to: ActorId<T['name']>, type: T, delayNs: number, ...fields: FieldValues<T>): void;
+  send<T extends MessageType<string, readonly string[], never>>(
+    to: ActorId<T['name']>,
+    type: T,
+    delayNs: number,
+    ...fields: FieldValues<T>
+  ): void;
   /** Sends a message with a body. The body belongs to the receiver from then on. */
   sendBody<T extends MessageType>(to: ActorId<T['name']>, type: T, delayNs: number, body: BodyOf<T>, ...fields: FieldValues<T>): void;
   /** Sends a message to oneself that can be cancelled. */
@@ -74,15 +79,24 @@ interface ActorDeclaration<Name extends string, Messages extends MessageTable, S
  * Declares a kind of actor.
  * @throws KernelError `bad-model` when a key of `messages` is not the message's name or a handler is missing.
  */
-export function actorKind<const Name extends string, const Messages extends MessageTable, State, Setup = void, const Stream extends string = never>(
-  declaration: ActorDeclaration<Name, Messages, State, Setup, Stream>,
-): ActorKind<Name, keyof Messages & string, Setup> {
+export function actorKind<
+  const Name extends string,
+  const Messages extends MessageTable,
+  State,
+  Setup = void,
+  const Stream extends string = never,
+>(declaration: ActorDeclaration<Name, Messages, State, Setup, Stream>): ActorKind<Name, keyof Messages & string, Setup> {
   const { name, messages, on } = declaration;
   const names = Object.keys(messages);
   for (const key of names) {
     const type = messages[key] as MessageType;
-    if (type.name !== key) throw new KernelError('bad-model', `actor kind '${name}': message key '${key}' holds message '${type.name}'; use its name as the key`);
-    if (typeof on[key] !== 'function') throw new KernelError('bad-model', `actor kind '${name}' has no handler for '${key}'; add on.${key}`);
+    if (type.name !== key)
+      throw new KernelError(
+        'bad-model',
+        `actor kind '${name}': message key '${key}' holds message '${type.name}'; use its name as the key`,
+      );
+    if (typeof on[key] !== 'function')
+      throw new KernelError('bad-model', `actor kind '${name}' has no handler for '${key}'; add on.${key}`);
   }
   for (const key of Object.keys(on)) {
     if (!(key in messages)) throw new KernelError('bad-model', `actor kind '${name}' handles '${key}', which its messages do not list`);

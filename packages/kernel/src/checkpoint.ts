@@ -99,9 +99,15 @@ export function takeSnapshot(engine: ShardEngine, timeNs: number): Snapshot {
     eventCount: engine.eventCount,
     actors,
     ...packStates(engine, actors),
-    lanes: Int32Array.from({ length: 2 * actors.length }, (_, i) => engine.actorLines[(actors[i >> 1] as number) * 8 + 4 + (i & 1)] as number),
+    lanes: Int32Array.from(
+      { length: 2 * actors.length },
+      (_, i) => engine.actorLines[(actors[i >> 1] as number) * 8 + 4 + (i & 1)] as number,
+    ),
     sequences: Float64Array.from(actors, (actor) => doubles[actor * 4 + 3] as number),
-    recordLines: Int32Array.from({ length: 3 * actors.length }, (_, i) => engine.recordLines[(actors[Math.floor(i / 3)] as number) * 3 + (i % 3)] as number),
+    recordLines: Int32Array.from(
+      { length: 3 * actors.length },
+      (_, i) => engine.recordLines[(actors[Math.floor(i / 3)] as number) * 3 + (i % 3)] as number,
+    ),
     streams,
     streamWords,
     promiseKeys,
@@ -114,7 +120,8 @@ function seededStreams(engine: ShardEngine, actors: Int32Array): Int32Array {
   const streams: number[] = [];
   const base = engine.model.streamBase;
   for (const actor of actors) {
-    for (let stream = base[actor] as number; stream < (base[actor + 1] as number); stream++) if (engine.streams.isSeeded(stream)) streams.push(stream);
+    for (let stream = base[actor] as number; stream < (base[actor + 1] as number); stream++)
+      if (engine.streams.isSeeded(stream)) streams.push(stream);
   }
   return Int32Array.from(streams);
 }
@@ -201,7 +208,18 @@ function restoreEvents(engine: ShardEngine, snapshot: Snapshot): void {
     const hasBody = (kindWord & bodyFlag) !== 0;
     if (engine.owns(target)) {
       const body = hasBody ? snapshot.bodies[nextBody] : undefined;
-      engine.receive(snapshot.eventWords[word] as number, step, snapshot.eventWords[word + 1] as number, sender, target, kindWord, snapshot.eventWords, word + 2, fieldCount, body);
+      engine.receive(
+        snapshot.eventWords[word] as number,
+        step,
+        snapshot.eventWords[word + 1] as number,
+        sender,
+        target,
+        kindWord,
+        snapshot.eventWords,
+        word + 2,
+        fieldCount,
+        body,
+      );
     }
     word += 2 + fieldCount;
     if (hasBody) nextBody++;
@@ -243,9 +261,13 @@ export function mergeSnapshots(parts: readonly Snapshot[]): Snapshot {
     used += packed.length;
     stateEnds[index] = used;
   }
-  const streams = parts.flatMap((part) => Array.from(part.streams, (stream, index) => ({ stream, words: part.streamWords.subarray(4 * index, 4 * index + 4) })));
+  const streams = parts.flatMap((part) =>
+    Array.from(part.streams, (stream, index) => ({ stream, words: part.streamWords.subarray(4 * index, 4 * index + 4) })),
+  );
   streams.sort((a, b) => a.stream - b.stream);
-  const promises = parts.flatMap((part) => Array.from(part.promiseKeys, (key, index) => [key, part.promiseUntilNs[index] as number] as const));
+  const promises = parts.flatMap((part) =>
+    Array.from(part.promiseKeys, (key, index) => [key, part.promiseUntilNs[index] as number] as const),
+  );
   promises.sort((a, b) => a[0] - b[0]);
   return {
     timeNs: Math.max(...parts.map((part) => part.timeNs)),
@@ -299,7 +321,13 @@ function mergeEvents(parts: readonly Snapshot[]): EventPart {
 
 /** Packs a whole-run snapshot as a checkpoint: header, body, checksum. */
 export function packCheckpoint(snapshot: Snapshot, model: Model, seed: string): Checkpoint {
-  const header: CheckpointHeader = { program: model.programName, modelDigest: model.digest, seed, timeNs: snapshot.timeNs, eventCount: snapshot.eventCount };
+  const header: CheckpointHeader = {
+    program: model.programName,
+    modelDigest: model.digest,
+    seed,
+    timeNs: snapshot.timeNs,
+    eventCount: snapshot.eventCount,
+  };
   const body = packValue([header, snapshot], 'the checkpoint');
   const bytes = new Uint8Array(headerBytes + body.length + checksumBytes);
   for (let i = 0; i < magic.length; i++) bytes[i] = magic.charCodeAt(i);
@@ -316,24 +344,41 @@ export function packCheckpoint(snapshot: Snapshot, model: Model, seed: string): 
 /** Unpacks a checkpoint for a model. @throws KernelError `bad-checkpoint` when it belongs to another program, model or seed. */
 export function unpackCheckpoint(bytes: Uint8Array, model: Model, seed: string): Snapshot {
   const [header, snapshot] = parseBody(bytes, 'the checkpoint');
-  if (header.program !== model.programName) throw new KernelError('bad-checkpoint', `the checkpoint is of program '${header.program}', not '${model.programName}'`);
+  if (header.program !== model.programName)
+    throw new KernelError('bad-checkpoint', `the checkpoint is of program '${header.program}', not '${model.programName}'`);
   if (header.modelDigest !== model.digest) {
-    throw new KernelError('bad-checkpoint', `the checkpoint is of another model of '${model.programName}' (digest ${header.modelDigest}, here ${model.digest}): use the same parameters and program version`);
+    throw new KernelError(
+      'bad-checkpoint',
+      `the checkpoint is of another model of '${model.programName}' (digest ${header.modelDigest}, here ${model.digest}): use the same parameters and program version`,
+    );
   }
-  if (header.seed !== seed) throw new KernelError('bad-checkpoint', `the checkpoint was taken with seed '${header.seed}', the run has '${seed}': use the same seed`);
+  if (header.seed !== seed)
+    throw new KernelError(
+      'bad-checkpoint',
+      `the checkpoint was taken with seed '${header.seed}', the run has '${seed}': use the same seed`,
+    );
   return snapshot;
 }
 
 function parseBody(bytes: Uint8Array, what: string): [CheckpointHeader, Snapshot] {
   const found = String.fromCharCode(...bytes.subarray(0, magic.length));
-  if (found !== magic) throw new KernelError('bad-checkpoint', `${what} is not a Braess checkpoint (it begins with '${found.replace(/[^ -~]/g, '?')}', not '${magic}')`);
+  if (found !== magic)
+    throw new KernelError(
+      'bad-checkpoint',
+      `${what} is not a Braess checkpoint (it begins with '${found.replace(/[^ -~]/g, '?')}', not '${magic}')`,
+    );
   if (bytes.length < headerBytes + checksumBytes) throw new KernelError('bad-checkpoint', `${what} is truncated: ${bytes.length} bytes`);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const version = view.getUint32(8, true);
-  if (version !== formatVersion) throw new KernelError('bad-checkpoint', `${what} has format version ${version}; this version of Braess reads ${formatVersion}`);
+  if (version !== formatVersion)
+    throw new KernelError('bad-checkpoint', `${what} has format version ${version}; this version of Braess reads ${formatVersion}`);
   const bodyLength = view.getFloat64(16, true);
   const expected = headerBytes + bodyLength + checksumBytes;
-  if (bytes.length !== expected) throw new KernelError('bad-checkpoint', `${what} is ${bytes.length < expected ? 'truncated' : 'too long'}: ${bytes.length} bytes, its header says ${expected}`);
+  if (bytes.length !== expected)
+    throw new KernelError(
+      'bad-checkpoint',
+      `${what} is ${bytes.length < expected ? 'truncated' : 'too long'}: ${bytes.length} bytes, its header says ${expected}`,
+    );
   const body = bytes.subarray(headerBytes, headerBytes + bodyLength);
   const sum = checksum(body);
   if (view.getInt32(headerBytes + bodyLength, true) !== sum.a || view.getInt32(headerBytes + bodyLength + 4, true) !== sum.b) {

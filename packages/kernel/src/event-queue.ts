@@ -74,7 +74,8 @@ export class EventQueue {
     for (;;) {
       const slot = this.#peekAny();
       if (slot < 0) return Number.POSITIVE_INFINITY;
-      if (this.#slab.integers[slot * (2 * slotWords) + targetOffset] !== cancelledTarget) return this.#slab.words[slot * slotWords] as number;
+      if (this.#slab.integers[slot * (2 * slotWords) + targetOffset] !== cancelledTarget)
+        return this.#slab.words[slot * slotWords] as number;
       this.#popAny(Number.POSITIVE_INFINITY);
       this.#slab.free(slot);
     }
@@ -126,7 +127,9 @@ export class EventQueue {
   #peekAny(): number {
     for (;;) {
       if (this.#bottomHead < this.#bottomCount) {
-        return this.#heapCount > 0 && this.#heapIsFirst() ? (this.#heapSlots[0] as number) : (this.#bottomSlots[this.#bottomHead] as number);
+        return this.#heapCount > 0 && this.#heapIsFirst()
+          ? (this.#heapSlots[0] as number)
+          : (this.#bottomSlots[this.#bottomHead] as number);
       }
       if (this.#heapCount > 0) return this.#heapSlots[0] as number;
       if (!this.#refill()) return -1;
@@ -240,13 +243,15 @@ export class EventQueue {
 
   #mergeSortBottom(): void {
     const count = this.#bottomCount;
-    for (let from = 0; from < count; from += insertionSortLimit) this.#insertionSortBottom(from, Math.min(count, from + insertionSortLimit));
+    for (let from = 0; from < count; from += insertionSortLimit)
+      this.#insertionSortBottom(from, Math.min(count, from + insertionSortLimit));
     if (this.#scratchSlots.length < this.#bottomSlots.length) {
       this.#scratchSlots = new Int32Array(this.#bottomSlots.length);
       this.#scratchTimes = new Float64Array(this.#bottomSlots.length);
     }
     for (let width = insertionSortLimit; width < count; width *= 2) {
-      for (let from = 0; from < count; from += 2 * width) this.#merge(from, Math.min(count, from + width), Math.min(count, from + 2 * width));
+      for (let from = 0; from < count; from += 2 * width)
+        this.#merge(from, Math.min(count, from + width), Math.min(count, from + 2 * width));
       const slots = this.#bottomSlots;
       const times = this.#bottomTimes;
       this.#bottomSlots = this.#scratchSlots;

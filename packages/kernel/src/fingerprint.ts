@@ -45,7 +45,9 @@ export class Hash {
     this.word(bytes.length);
     let i = 0;
     for (; i + 4 <= bytes.length; i += 4) {
-      this.word((bytes[i] as number) | ((bytes[i + 1] as number) << 8) | ((bytes[i + 2] as number) << 16) | ((bytes[i + 3] as number) << 24));
+      this.word(
+        (bytes[i] as number) | ((bytes[i + 1] as number) << 8) | ((bytes[i + 2] as number) << 16) | ((bytes[i + 3] as number) << 24),
+      );
     }
     for (; i < bytes.length; i++) this.word(bytes[i] as number);
   }

@@ -50,11 +50,13 @@ function replace(owner: Record<string, unknown>, name: string, value: unknown): 
 }
 
 function forbid(label: string, instead: string): unknown {
-  const trap = function (): never {
-    return refuse(label, instead);
-  };
+  const trap = (): never => refuse(label, instead);
   // Namespaces such as Atomics are read, constructors are called with new: all of it is refused.
-  return new Proxy(trap, { get: () => refuse(label, instead), construct: () => refuse(label, instead), apply: () => refuse(label, instead) });
+  return new Proxy(trap, {
+    get: () => refuse(label, instead),
+    construct: () => refuse(label, instead),
+    apply: () => refuse(label, instead),
+  });
 }
 
 function refuse(label: string, instead: string): never {

@@ -22,13 +22,20 @@ export function inputFields(entry: InputEntry, model: Model): { target: number; 
   const kind = model.kinds[model.kindOfActor[target] as number] as Model['kinds'][number];
   const type = kind.messages.find((candidate) => candidate.name === entry.message);
   if (type === undefined) {
-    throw new KernelError('unknown-message', `input for '${entry.actor}': kind '${kind.name}' handles no '${entry.message}'; it handles [${kind.messages.map((known) => known.name).join(', ')}]`);
+    throw new KernelError(
+      'unknown-message',
+      `input for '${entry.actor}': kind '${kind.name}' handles no '${entry.message}'; it handles [${kind.messages.map((known) => known.name).join(', ')}]`,
+    );
   }
   const fields = Float64Array.from(entry.fields ?? []);
   if (fields.length !== type.fields.length) {
-    throw new KernelError('bad-value', `input '${entry.message}' for '${entry.actor}' has ${fields.length} fields; it needs ${type.fields.length} [${type.fields.join(', ')}]`);
+    throw new KernelError(
+      'bad-value',
+      `input '${entry.message}' for '${entry.actor}' has ${fields.length} fields; it needs ${type.fields.length} [${type.fields.join(', ')}]`,
+    );
   }
-  if ((entry.body !== undefined) !== type.hasBody) throw new KernelError('bad-value', `input '${entry.message}' for '${entry.actor}' ${type.hasBody ? 'needs' : 'takes no'} body`);
+  if ((entry.body !== undefined) !== type.hasBody)
+    throw new KernelError('bad-value', `input '${entry.message}' for '${entry.actor}' ${type.hasBody ? 'needs' : 'takes no'} body`);
   return { target, number: model.messages.indexOf(type), fields };
 }
 
@@ -36,7 +43,10 @@ export function inputFields(entry: InputEntry, model: Model): { target: number; 
 export function checkInputLog(log: readonly InputEntry[]): void {
   for (let index = 1; index < log.length; index++) {
     if ((log[index] as InputEntry).timeNs < (log[index - 1] as InputEntry).timeNs) {
-      throw new KernelError('bad-value', `input log entry ${index} is stamped ${(log[index] as InputEntry).timeNs} ns, before the entry in front of it; sort the log by time`);
+      throw new KernelError(
+        'bad-value',
+        `input log entry ${index} is stamped ${(log[index] as InputEntry).timeNs} ns, before the entry in front of it; sort the log by time`,
+      );
     }
   }
 }

@@ -61,5 +61,6 @@ export class LookaheadRules {
 /** Checks a declared lookahead: at least 1 ns, whole. */
 export function checkLookahead(what: string, delayNs: number): void {
   checkNs(what, delayNs);
-  if (delayNs < 1) throw new KernelError('bad-model', `${what} is ${delayNs} ns; between cells at least 1 ns is needed (inside a cell 0 is allowed)`);
+  if (delayNs < 1)
+    throw new KernelError('bad-model', `${what} is ${delayNs} ns; between cells at least 1 ns is needed (inside a cell 0 is allowed)`);
 }

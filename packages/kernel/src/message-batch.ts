@@ -23,7 +23,20 @@ export class MessageBatch {
     this.#limitBytes = limitBytes;
   }
 
-  append(timeNs: number, sequence: number, sender: number, target: number, kindWord: number, fieldCount: number, a: number, b: number, c: number, d: number, e: number, f: number): void {
+  append(
+    timeNs: number,
+    sequence: number,
+    sender: number,
+    target: number,
+    kindWord: number,
+    fieldCount: number,
+    a: number,
+    b: number,
+    c: number,
+    d: number,
+    e: number,
+    f: number,
+  ): void {
     const at = this.#used;
     if (at + headerWords + 6 > this.#words.length) this.#grow();
     const words = this.#words;
@@ -68,7 +81,10 @@ export class MessageBatch {
 
   #grow(): void {
     if (this.#words.byteLength * 2 > this.#limitBytes) {
-      throw new KernelError('limit', `a batch of ${this.count} messages to another shard passes ${this.#limitBytes} bytes; raise limits.batchBytes`);
+      throw new KernelError(
+        'limit',
+        `a batch of ${this.count} messages to another shard passes ${this.#limitBytes} bytes; raise limits.batchBytes`,
+      );
     }
     const words = new Float64Array(this.#words.length * 2);
     words.set(this.#words);
@@ -78,7 +94,17 @@ export class MessageBatch {
 }
 
 /** Receives the messages of a batch one by one; `words` and `integers` are valid during the call, fields start at `fieldsAt`. */
-export type MessageReceiver = (timeNs: number, sequence: number, sender: number, target: number, kindWord: number, words: Float64Array, fieldsAt: number, fieldCount: number, body: unknown) => void;
+export type MessageReceiver = (
+  timeNs: number,
+  sequence: number,
+  sender: number,
+  target: number,
+  kindWord: number,
+  words: Float64Array,
+  fieldsAt: number,
+  fieldCount: number,
+  body: unknown,
+) => void;
 
 let copied = new Float64Array(1024);
 let copiedBytes = new Uint8Array(copied.buffer);
@@ -99,7 +125,17 @@ export function unpackMessages(packed: Uint8Array, receive: MessageReceiver): vo
     const kindWord = copiedIntegers[2 * at + 6] as number;
     const fieldCount = copiedIntegers[2 * at + 7] as number;
     const body = (kindWord & bodyFlag) === 0 ? undefined : bodies[nextBody++];
-    receive(copied[at] as number, copied[at + 1] as number, copiedIntegers[2 * at + 4] as number, copiedIntegers[2 * at + 5] as number, kindWord, copied, at + headerWords, fieldCount, body);
+    receive(
+      copied[at] as number,
+      copied[at + 1] as number,
+      copiedIntegers[2 * at + 4] as number,
+      copiedIntegers[2 * at + 5] as number,
+      kindWord,
+      copied,
+      at + headerWords,
+      fieldCount,
+      body,
+    );
     at += headerWords + fieldCount;
   }
 }

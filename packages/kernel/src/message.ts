@@ -29,7 +29,9 @@ export interface BodyType<Body> {
 }
 
 /** One number for each declared field. */
-export type FieldValues<T extends MessageType> = T['fields'] extends infer Fields extends readonly string[] ? { -readonly [K in keyof Fields]: number } : never;
+export type FieldValues<T extends MessageType> = T['fields'] extends infer Fields extends readonly string[]
+  ? { -readonly [K in keyof Fields]: number }
+  : never;
 
 /** What a body-carrying declaration carries; `never` without one. */
 export type BodyOf<T extends MessageType> = T extends MessageType<string, readonly string[], infer Body> ? Body : never;
@@ -54,7 +56,10 @@ export function body<Body>(): BodyType<Body> {
  * @throws KernelError `bad-model` for more than six fields, a repeated field, or a reserved name (`sender`, `body`).
  */
 export function message<const Name extends string>(name: Name): MessageType<Name, readonly [], never>;
-export function message<const Name extends string, const Fields extends readonly string[]>(name: Name, fields: Fields): MessageType<Name, Fields, never>;
+export function message<const Name extends string, const Fields extends readonly string[]>(
+  name: Name,
+  fields: Fields,
+): MessageType<Name, Fields, never>;
 export function message<const Name extends string, const Fields extends readonly string[], Body>(
   name: Name,
   fields: Fields,
@@ -66,8 +71,10 @@ export function message(name: string, fields: readonly string[] = [], bodyType?:
     throw new KernelError('bad-model', `message '${name}' has ${fields.length} fields; at most ${maximumFields}: put the rest into a body`);
   }
   for (const field of fields) {
-    if (field === 'sender' || field === 'body') throw new KernelError('bad-model', `message '${name}': '${field}' is reserved; rename the field`);
-    if (fields.indexOf(field) !== fields.lastIndexOf(field)) throw new KernelError('bad-model', `message '${name}' has field '${field}' twice`);
+    if (field === 'sender' || field === 'body')
+      throw new KernelError('bad-model', `message '${name}': '${field}' is reserved; rename the field`);
+    if (fields.indexOf(field) !== fields.lastIndexOf(field))
+      throw new KernelError('bad-model', `message '${name}' has field '${field}' twice`);
   }
   return Object.freeze({ name, fields: Object.freeze([...fields]), hasBody: bodyType !== undefined, declaration: declarations++ });
 }
@@ -86,7 +93,8 @@ export function createView(type: MessageType, cursor: EventCursor, strict: boole
   }
   const define = (name: string, read: (this: View) => unknown): void => {
     const guarded = function (this: View): unknown {
-      if (this.cursor.base < 0) throw new KernelError('forbidden', `message '${type.name}' was read after its handler returned; copy '${name}' inside the handler`);
+      if (this.cursor.base < 0)
+        throw new KernelError('forbidden', `message '${type.name}' was read after its handler returned; copy '${name}' inside the handler`);
       return read.call(this);
     };
     Object.defineProperty(View.prototype, name, { get: strict ? guarded : read, enumerable: true });

@@ -19,7 +19,11 @@ export class ActorReference<Kind extends AnyKind = AnyKind> {
 
   /** The actor's id; usable from `state` functions and handlers on, not while the program is still being built. */
   get id(): ActorId<AcceptedBy<Kind>> {
-    if (this.#id < 0) throw new KernelError('bad-model', `the id of '${this.name}' is not known while the program is being built; read it in the kind's state function`);
+    if (this.#id < 0)
+      throw new KernelError(
+        'bad-model',
+        `the id of '${this.name}' is not known while the program is being built; read it in the kind's state function`,
+      );
     return this.#id as ActorId<AcceptedBy<Kind>>;
   }
 
@@ -46,7 +50,11 @@ interface DeclaredActor {
 export interface Cell {
   readonly name: string;
   /** Adds an actor named `cell/localName`. */
-  actor<Name extends string, Accepts extends string, Setup>(localName: string, kind: ActorKind<Name, Accepts, Setup>, setup: Setup): ActorReference<ActorKind<Name, Accepts, Setup>>;
+  actor<Name extends string, Accepts extends string, Setup>(
+    localName: string,
+    kind: ActorKind<Name, Accepts, Setup>,
+    setup: Setup,
+  ): ActorReference<ActorKind<Name, Accepts, Setup>>;
 }
 
 /** What a program declares: cells, actors, and the least delays between cells. */
@@ -54,7 +62,12 @@ export interface World {
   /** Declares a cell. `class` groups cells for lookahead rules (default 'default'); `weight` guides placement (default 1). */
   cell(name: string, options?: { readonly class?: string; readonly weight?: number }): Cell;
   /** Declares an actor in a cell of its own, both with this name. */
-  actor<Name extends string, Accepts extends string, Setup>(name: string, kind: ActorKind<Name, Accepts, Setup>, setup: Setup, options?: { readonly class?: string; readonly weight?: number }): ActorReference<ActorKind<Name, Accepts, Setup>>;
+  actor<Name extends string, Accepts extends string, Setup>(
+    name: string,
+    kind: ActorKind<Name, Accepts, Setup>,
+    setup: Setup,
+    options?: { readonly class?: string; readonly weight?: number },
+  ): ActorReference<ActorKind<Name, Accepts, Setup>>;
   /** Least delay in ns from each cell of one class to each of another. */
   lookahead(fromClass: string, toClass: string, delayNs: number): void;
   /** Least delay in ns from one cell to another; overrides the rule of their classes. */
@@ -82,7 +95,11 @@ export interface Model {
 }
 
 /** Runs a program's build function and freezes what it declared. @throws KernelError `bad-model`. */
-export function buildModel<Parameters>(programName: string, build: (world: World, parameters: Parameters) => void, parameters: Parameters): Model {
+export function buildModel<Parameters>(
+  programName: string,
+  build: (world: World, parameters: Parameters) => void,
+  parameters: Parameters,
+): Model {
   const builder = new WorldBuilder();
   build(builder, parameters);
   return builder.freeze(programName);
@@ -159,7 +176,8 @@ class WorldBuilder implements World {
     if (name === '') throw new KernelError('bad-model', 'a cell needs a name');
     if (this.#cells.has(name)) throw new KernelError('bad-model', `cell '${name}' is declared twice; names must be unique`);
     const weight = options.weight ?? 1;
-    if (!(weight >= 0 && weight < Number.POSITIVE_INFINITY)) throw new KernelError('bad-model', `cell '${name}' has weight ${weight}; it must be finite and not negative`);
+    if (!(weight >= 0 && weight < Number.POSITIVE_INFINITY))
+      throw new KernelError('bad-model', `cell '${name}' has weight ${weight}; it must be finite and not negative`);
     const cell = { name, className: options.class ?? 'default', weight };
     this.#cells.set(name, cell);
     return cell;
@@ -186,7 +204,10 @@ class WorldBuilder implements World {
       const from = indexByName.get(link.from);
       const to = indexByName.get(link.to);
       if (from === undefined || to === undefined) {
-        throw new KernelError('bad-model', `link from '${link.from}' to '${link.to}': no cell with actors is named '${from === undefined ? link.from : link.to}'`);
+        throw new KernelError(
+          'bad-model',
+          `link from '${link.from}' to '${link.to}': no cell with actors is named '${from === undefined ? link.from : link.to}'`,
+        );
       }
       links.set(from * cells.length + to, link.delayNs);
     }
@@ -214,7 +235,11 @@ function collectMessages(kinds: readonly AnyKind[]): MessageType[] {
   for (const kind of kinds) {
     for (const type of kind.messages) {
       const known = byName.get(type.name);
-      if (known !== undefined && known !== type) throw new KernelError('bad-model', `two messages are named '${type.name}' (one of them handled by kind '${kind.name}'); rename one, or declare it once and share it`);
+      if (known !== undefined && known !== type)
+        throw new KernelError(
+          'bad-model',
+          `two messages are named '${type.name}' (one of them handled by kind '${kind.name}'); rename one, or declare it once and share it`,
+        );
       byName.set(type.name, type);
     }
   }

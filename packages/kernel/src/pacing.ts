@@ -27,21 +27,26 @@ const bucketCount = 40 * bucketsPerDoubling;
 /** Maps simulated time to the wall clock and counts lateness (buckets of 9 %, from 1 us up). */
 export class Pacer {
   readonly pace: number;
-  readonly #startEpochMs: number;
+  #startEpochMs = Number.NaN;
   readonly #startNs: number;
   readonly #buckets = new Float64Array(bucketCount);
   #windows = 0;
   #maxMs = 0;
   #lastMs = 0;
 
-  constructor(pace: number, startEpochMs: number, startNs: number) {
+  constructor(pace: number, startNs: number) {
     this.pace = pace;
-    this.#startEpochMs = startEpochMs;
     this.#startNs = startNs;
+  }
+
+  /** Lets the wall clock begin, once every shard is there. Later calls change nothing. */
+  start(): void {
+    if (Number.isNaN(this.#startEpochMs)) this.#startEpochMs = epochMs();
   }
 
   /** Simulated time that is due now. */
   dueNs(): number {
+    if (Number.isNaN(this.#startEpochMs)) return this.#startNs;
     return this.#startNs + Math.max(0, Math.floor((epochMs() - this.#startEpochMs) * 1e6 * this.pace));
   }
 

@@ -107,10 +107,17 @@ function escapeObject(value: object, path: string, depth: number): unknown {
   if (prototype === Object.prototype || prototype === null) return escapeRecord(value as Record<string, unknown>, path, depth);
   if (Array.isArray(value)) return escapeArray(value, path, depth);
   if (value instanceof Map) {
-    const entries = [...value].map(([key, item], index) => [escapeValue(key, `${path}.key${index}`, depth + 1), escapeValue(item, `${path}.value${index}`, depth + 1)]);
+    const entries = [...value].map(([key, item], index) => [
+      escapeValue(key, `${path}.key${index}`, depth + 1),
+      escapeValue(item, `${path}.value${index}`, depth + 1),
+    ]);
     return new Escaped(mapKind, entries);
   }
-  if (value instanceof Set) return new Escaped(setKind, [...value].map((item, index) => escapeValue(item, `${path}.item${index}`, depth + 1)));
+  if (value instanceof Set)
+    return new Escaped(
+      setKind,
+      [...value].map((item, index) => escapeValue(item, `${path}.item${index}`, depth + 1)),
+    );
   if (ArrayBuffer.isView(value)) return escapeTypedArray(value, path);
   throw notPlain(path, `an instance of ${value.constructor?.name ?? 'a class'}`);
 }

@@ -17,7 +17,11 @@ export interface Program<Parameters = unknown> {
  * Defines a program: `export default defineProgram(import.meta.url, 'name', (world, parameters) => {...})`.
  * @param module URL of the module that exports it as default, or undefined when it is only run inside this thread.
  */
-export function defineProgram<Parameters = void>(module: string | undefined, name: string, build: (world: World, parameters: Parameters) => void): Program<Parameters> {
+export function defineProgram<Parameters = void>(
+  module: string | undefined,
+  name: string,
+  build: (world: World, parameters: Parameters) => void,
+): Program<Parameters> {
   return { name, build, module };
 }
 
@@ -28,11 +32,19 @@ export async function loadProgram(module: string): Promise<Program> {
   try {
     loaded = (await import(url)) as { default?: Partial<Program> };
   } catch (error) {
-    throw new KernelError('bad-model', `program module ${module} cannot be loaded: ${(error as Error).message}; threads run built JavaScript files`, {}, error);
+    throw new KernelError(
+      'bad-model',
+      `program module ${module} cannot be loaded: ${(error as Error).message}; threads run built JavaScript files`,
+      {},
+      error,
+    );
   }
   const program = loaded.default;
   if (typeof program?.build !== 'function' || typeof program.name !== 'string') {
-    throw new KernelError('bad-model', `program module ${module} has no program as its default export; use export default defineProgram(...)`);
+    throw new KernelError(
+      'bad-model',
+      `program module ${module} has no program as its default export; use export default defineProgram(...)`,
+    );
   }
   return program as Program;
 }

@@ -1,5 +1,3 @@
-import { KernelError } from './errors.js';
-import { mixA, mixB } from './fingerprint.js';
 import type { MessageType } from './message.js';
 import { packBatch, unpackBatch } from './plain-data.js';
 
@@ -41,7 +39,20 @@ export class RecordBuffer {
     return this.#used * 8;
   }
 
-  append(timeNs: number, step: number, actor: number, number: number, type: MessageType, hasBody: boolean, a: number, b: number, c: number, d: number, e: number, f: number): void {
+  append(
+    timeNs: number,
+    step: number,
+    actor: number,
+    number: number,
+    type: MessageType,
+    hasBody: boolean,
+    a: number,
+    b: number,
+    c: number,
+    d: number,
+    e: number,
+    f: number,
+  ): void {
     const at = this.#used;
     if (at + headerWords + 6 > this.#words.length) this.#grow();
     const fieldCount = type.fields.length;
@@ -117,29 +128,43 @@ export function unpackRecords(typeNames: readonly string[], packed: Uint8Array):
   return records;
 }
 
-function compareRecords(a: RunRecord, b: RunRecord): number {
+/** The order of records: time, step, actor, number. */
+export function compareRecords(a: RunRecord, b: RunRecord): number {
   return a.timeNs - b.timeNs || a.step - b.step || a.actor - b.actor || a.number - b.number;
 }
 
 /**
- * Merges the records of all shards and hands them to the sink in order. A record is final once every shard has passed its time.
+ * Merges the records of all shards and hands them to the sink in order. A record is final once every shard has passed its time. After a
+ * restart from a checkpoint the run emits some records again; those already written are recognised by their key and left out.
  */
 export class RecordMerger {
   readonly #sink: RecordSink;
-  readonly #waiting: RunRecord[][];
-  readonly #through: Float64Array;
-  #lastNs = -1;
+  #waiting: RunRecord[][] = [];
+  #through = new Float64Array(0);
+  #last: RunRecord | undefined;
   count = 0;
 
-  constructor(shardCount: number, sink: RecordSink) {
+  constructor(sink: RecordSink) {
     this.#sink = sink;
+  }
+
+  /** Begins a stretch on this many shards; all of the stretch before is released. */
+  begin(shardCount: number): void {
+    const left = this.#waiting.flat();
     this.#waiting = Array.from({ length: shardCount }, () => []);
+    this.#waiting[0] = left.sort(compareRecords);
     this.#through = new Float64Array(shardCount);
   }
 
+  /** Forgets what is not yet written: the run starts again from a checkpoint and emits it anew. */
+  rewind(): void {
+    this.#waiting = [];
+  }
+
   /** Adds a shard's batch: all its records before `throughNs` are now known. */
-  async add(shard: number, records: RunRecord[], throughNs: number): Promise<void> {
-    const waiting = this.#waiting[shard] as RunRecord[];
+  async add(shard: number, records: readonly RunRecord[], throughNs: number): Promise<void> {
+    const waiting = this.#waiting[shard];
+    if (waiting === undefined) return; // A late batch of a stretch that was given up.
     for (const record of records) waiting.push(record);
     this.#through[shard] = throughNs;
     await this.#release(Math.min(...this.#through));
@@ -159,18 +184,12 @@ export class RecordMerger {
       for (let i = 0; i < count; i++) ready.push(waiting[i] as RunRecord);
       this.#waiting[shard] = waiting.slice(count);
     }
-    if (ready.length === 0) return;
     ready.sort(compareRecords);
-    const first = ready[0] as RunRecord;
-    if (first.timeNs < this.#lastNs) throw new KernelError('handshake', `a record of ${first.timeNs} ns came after one of ${this.#lastNs} ns was written`);
-    this.#lastNs = (ready[ready.length - 1] as RunRecord).timeNs;
-    this.count += ready.length;
-    await this.#sink.write(ready);
+    const last = this.#last;
+    const fresh = last === undefined ? ready : ready.filter((record) => compareRecords(record, last) > 0);
+    if (fresh.length === 0) return;
+    this.#last = fresh[fresh.length - 1] as RunRecord;
+    this.count += fresh.length;
+    await this.#sink.write(fresh);
   }
-}
-
-/** Folds a word into a pair of lanes at `at` of a typed array. */
-export function foldWord(lanes: Int32Array, at: number, word: number): void {
-  lanes[at] = mixA(lanes[at] as number, word);
-  lanes[at + 1] = mixB(lanes[at + 1] as number, word);
 }

@@ -1,7 +1,18 @@
 import type { Context, TimerId } from './actor.js';
 import { fromUnknown, KernelError } from './errors.js';
 import { EventQueue } from './event-queue.js';
-import { bodyFlag, cancelledTarget, EventSlab, kindMask, kindOffset, senderOffset, slotWords, stepOffset, targetOffset, timerFlag } from './event-slab.js';
+import {
+  bodyFlag,
+  cancelledTarget,
+  EventSlab,
+  kindMask,
+  kindOffset,
+  senderOffset,
+  slotWords,
+  stepOffset,
+  targetOffset,
+  timerFlag,
+} from './event-slab.js';
 import { Hash, mixA, mixB, nameHash } from './fingerprint.js';
 import type { Limits } from './limits.js';
 import { type ActorId, createView, type MessageType } from './message.js';
@@ -11,8 +22,8 @@ import { copyValue } from './plain-data.js';
 import { RandomStreams } from './random-streams.js';
 import { RecordBuffer } from './records.js';
 import type { SilenceGates } from './silence-gates.js';
-import { TimerTable } from './timer-table.js';
 import { maximumTimeNs, timeFault } from './time.js';
+import { TimerTable } from './timer-table.js';
 
 /** int32 words of an actor's line: kind and flag, cell, shard, first random stream, fingerprint lanes a and b, then its sequence number (a double). */
 const actorWords = 8;
@@ -40,7 +51,7 @@ export interface EngineOptions {
   readonly strict: boolean;
   /** Whether records are kept for a sink (they are hashed in any case). */
   readonly keepRecords: boolean;
-  /** Where a watcher reads what runs: int32 [events, actor, message]. */
+  /** Where a watcher reads what runs: int32 [events, actor, message, in a handler]. */
   readonly watch?: Int32Array;
 }
 
@@ -106,7 +117,7 @@ export class ShardEngine {
     this.timers = new TimerTable(this.slab);
     this.streams = new RandomStreams(model.streamBase[this.actorCount] as number, (stream) => this.streamName(stream));
     this.batches = Array.from({ length: shardCount }, () => new MessageBatch(options.limits.batchBytes));
-    this.watch = options.watch ?? new Int32Array(3);
+    this.watch = options.watch ?? new Int32Array(4);
     this.streamNames = model.kinds.map((kind) => kind.streams);
     this.byClass = model.lookahead.byClass;
     this.classCount = model.lookahead.classNames.length;
@@ -160,11 +171,13 @@ export class ShardEngine {
   /** Runs events before `boundNs`, at most `maximum` of them; returns how many. */
   runBefore(boundNs: number, maximum: number): number {
     const before = this.eventCount;
+    this.watch[3] = 1;
     try {
       this.dispatch(boundNs, maximum);
     } catch (error) {
       throw this.located(error, this.currentSite());
     } finally {
+      this.watch[3] = 0;
       this.slab.cursor.base = -1;
     }
     return this.eventCount - before;
@@ -278,7 +291,10 @@ export class ShardEngine {
     for (let index = 0; index < names.length; index++) {
       if (names[index] === stream) return this.streams.draw(first + index);
     }
-    throw new KernelError('bad-value', `kind '${this.kindOf(this.self).name}' declares no random stream '${stream}'; it has [${names.join(', ')}]: add it to 'streams'`);
+    throw new KernelError(
+      'bad-value',
+      `kind '${this.kindOf(this.self).name}' declares no random stream '${stream}'; it has [${names.join(', ')}]: add it to 'streams'`,
+    );
   }
 
   emit(type: MessageType, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): void {
@@ -291,7 +307,8 @@ export class ShardEngine {
   }
 
   promiseSilence(destination: ActorId, untilNs: number): void {
-    if (!Number.isSafeInteger(untilNs) || untilNs < 0) throw new KernelError('bad-time', `promiseSilence until ${untilNs}: ${timeFault(untilNs)}`);
+    if (!Number.isSafeInteger(untilNs) || untilNs < 0)
+      throw new KernelError('bad-time', `promiseSilence until ${untilNs}: ${timeFault(untilNs)}`);
     this.checkActor(destination);
     const cell = this.actorLines[destination * actorWords + cellWord] as number;
     const key = this.self * this.model.cellNames.length + cell;
@@ -309,12 +326,25 @@ export class ShardEngine {
     this.gates?.raise(key, untilNs);
   }
 
-  private post(to: ActorId, type: MessageType, delayNs: number, flags: number, body: unknown, a: number, b: number, c: number, d: number, e: number, f: number): number {
+  private post(
+    to: ActorId,
+    type: MessageType,
+    delayNs: number,
+    flags: number,
+    body: unknown,
+    a: number,
+    b: number,
+    c: number,
+    d: number,
+    e: number,
+    f: number,
+  ): number {
     const self = this.self;
     const timeNs = this.now + delayNs;
     if (!(delayNs >= 0 && timeNs <= maximumTimeNs) || Math.floor(delayNs) !== delayNs) this.refuseDelay(type, delayNs);
     const number = type.declaration < this.numberOfDeclaration.length ? (this.numberOfDeclaration[type.declaration] as number) : -1;
-    if (number < 0) throw new KernelError('unknown-message', `no actor of this program handles message '${type.name}'; add it to the receiver's kind`);
+    if (number < 0)
+      throw new KernelError('unknown-message', `no actor of this program handles message '${type.name}'; add it to the receiver's kind`);
     let step = 0;
     if (delayNs === 0) {
       step = this.step + 1;
@@ -373,7 +403,18 @@ export class ShardEngine {
   }
 
   /** Queues a message that came from another shard, from outside, or from a checkpoint. */
-  receive(timeNs: number, step: number, sequence: number, sender: number, target: number, kindWord: number, fields: Float64Array, fieldsAt: number, fieldCount: number, body: unknown): void {
+  receive(
+    timeNs: number,
+    step: number,
+    sequence: number,
+    sender: number,
+    target: number,
+    kindWord: number,
+    fields: Float64Array,
+    fieldsAt: number,
+    fieldCount: number,
+    body: unknown,
+  ): void {
     const slot = this.place(timeNs, step, sender, sequence, target, kindWord);
     const at = slot * slotWords + 4;
     for (let field = 0; field < fieldCount; field++) this.slab.words[at + field] = fields[fieldsAt + field] as number;
@@ -405,7 +446,10 @@ export class ShardEngine {
     });
     let fullest = 0;
     for (let actor = 0; actor < this.actorCount; actor++) if ((counts[actor] as number) > (counts[fullest] as number)) fullest = actor;
-    return new KernelError('limit', `${error.reason}. Fullest: actor '${this.model.actorNames[fullest]}' with ${counts[fullest]} pending messages`);
+    return new KernelError(
+      'limit',
+      `${error.reason}. Fullest: actor '${this.model.actorNames[fullest]}' with ${counts[fullest]} pending messages`,
+    );
   }
 
   private nextSequence(actor: number): number {
@@ -415,7 +459,17 @@ export class ShardEngine {
     return sequence;
   }
 
-  private record(type: MessageType, hasBody: boolean, body: unknown, a: number, b: number, c: number, d: number, e: number, f: number): void {
+  private record(
+    type: MessageType,
+    hasBody: boolean,
+    body: unknown,
+    a: number,
+    b: number,
+    c: number,
+    d: number,
+    e: number,
+    f: number,
+  ): void {
     if (this.strict) checkFields(type, hasBody ? bodyFlag : 0, a, b, c, d, e, f);
     const line = this.self * 3;
     const number = this.recordLines[line + 2] as number;
@@ -441,7 +495,10 @@ export class ShardEngine {
 
   private checkActor(id: number): void {
     if (id >= 0 && id < this.actorCount && Number.isInteger(id)) return;
-    throw new KernelError('unknown-actor', `'${this.nameOf(this.self)}' addressed actor ${id}; ids run from 0 to ${this.actorCount - 1}: use a reference's id or message.sender`);
+    throw new KernelError(
+      'unknown-actor',
+      `'${this.nameOf(this.self)}' addressed actor ${id}; ids run from 0 to ${this.actorCount - 1}: use a reference's id or message.sender`,
+    );
   }
 
   private checkCrossing(to: number, toCell: number, type: MessageType, delayNs: number, timeNs: number): void {
@@ -452,7 +509,10 @@ export class ShardEngine {
     if (((this.actorLines[this.self * actorWords] as number) & promisedFlag) !== 0) {
       const silentUntil = this.promises.get(this.self * this.model.cellNames.length + toCell) ?? 0;
       if (timeNs < silentUntil) {
-        throw new KernelError('promise-broken', `'${this.nameOf(this.self)}' sends '${type.name}' to '${this.nameOf(to)}' for ${timeNs} ns, but promised cell '${this.model.cellNames[toCell]}' silence until ${silentUntil} ns`);
+        throw new KernelError(
+          'promise-broken',
+          `'${this.nameOf(this.self)}' sends '${type.name}' to '${this.nameOf(to)}' for ${timeNs} ns, but promised cell '${this.model.cellNames[toCell]}' silence until ${silentUntil} ns`,
+        );
       }
     }
   }
@@ -476,14 +536,20 @@ export class ShardEngine {
 
   private refuseMessage(number: number, sender: number): never {
     const kind = this.kindOf(this.self);
-    throw new KernelError('unknown-message', `kind '${kind.name}' handles no message '${this.messageName(number)}' (sent by '${this.nameOf(sender)}'); it handles [${kind.messages.map((type) => type.name).join(', ')}]`);
+    throw new KernelError(
+      'unknown-message',
+      `kind '${kind.name}' handles no message '${this.messageName(number)}' (sent by '${this.nameOf(sender)}'); it handles [${kind.messages.map((type) => type.name).join(', ')}]`,
+    );
   }
 
   private followLoop(to: number, type: MessageType, step: number): void {
     this.loop.push(`${this.nameOf(this.self)} -${type.name}-> ${this.nameOf(to)}`);
     if (step <= this.stepLimit) return;
     const links = [...new Set(this.loop.splice(0).slice(-32))];
-    throw new KernelError('zero-delay-loop', `a chain of zero-delay messages passed ${this.stepLimit} steps at one instant: ${links.join('; ')}; give one of them a delay, or raise limits.zeroDelaySteps`);
+    throw new KernelError(
+      'zero-delay-loop',
+      `a chain of zero-delay messages passed ${this.stepLimit} steps at one instant: ${links.join('; ')}; give one of them a delay, or raise limits.zeroDelaySteps`,
+    );
   }
 
   private afterHandlerStrict(): void {
@@ -544,10 +610,16 @@ function refuseReturned(returned: unknown): void {
 function checkFields(type: MessageType, flags: number, ...values: readonly unknown[]): void {
   for (const [index, value] of values.entries()) {
     if (typeof value !== 'number') {
-      throw new KernelError('bad-value', `message '${type.name}': field '${type.fields[index] ?? index}' is ${String(value)}; fields are numbers`);
+      throw new KernelError(
+        'bad-value',
+        `message '${type.name}': field '${type.fields[index] ?? index}' is ${String(value)}; fields are numbers`,
+      );
     }
   }
   if (((flags & bodyFlag) !== 0) !== type.hasBody) {
-    throw new KernelError('bad-value', `message '${type.name}' ${type.hasBody ? 'is declared with a body; use sendBody' : 'is declared without a body; use send'}`);
+    throw new KernelError(
+      'bad-value',
+      `message '${type.name}' ${type.hasBody ? 'is declared with a body; use sendBody' : 'is declared without a body; use send'}`,
+    );
   }
 }

@@ -143,6 +143,7 @@ export class ShardLoop {
     if (this.#stopRequested && this.#agreeOnStop()) if (globalNs >= this.#stopNs) return this.#finish();
     let boundNs = Math.min(this.#stopNs, this.#bounds.boundNs[shard] as number);
     if (pacer !== undefined) {
+      pacer.start();
       pacer.waitFor(live ? Math.min(globalNs, this.engine.queue.peekTimeNs()) : globalNs, (ms) => this.#link.wait(wallMs() + ms));
       if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');
       boundNs = Math.min(boundNs, pacer.dueNs() + 1);
@@ -263,11 +264,18 @@ export class ShardLoop {
 
   #checkHandshake(from: number, integers: Int32Array): void {
     if (integers[6] !== frameVersion) {
-      throw new KernelError('handshake', `shard ${from} sends frames of version ${integers[6]}, this one reads ${frameVersion}: run the same version everywhere`);
+      throw new KernelError(
+        'handshake',
+        `shard ${from} sends frames of version ${integers[6]}, this one reads ${frameVersion}: run the same version everywhere`,
+      );
     }
     if (integers[7] !== this.#digest) {
-      throw new KernelError('handshake', `shard ${from} built another model than shard ${this.#plan.shard}: the program's build function must declare the same on every thread (no clocks, no Math.random)`);
+      throw new KernelError(
+        'handshake',
+        `shard ${from} built another model than shard ${this.#plan.shard}: the program's build function must declare the same on every thread (no clocks, no Math.random)`,
+      );
     }
-    if (integers[4] !== (this.rounds | 0)) throw new KernelError('handshake', `shard ${from} sent round ${integers[4]}, expected ${this.rounds}: a frame was lost or doubled`);
+    if (integers[4] !== (this.rounds | 0))
+      throw new KernelError('handshake', `shard ${from} sent round ${integers[4]}, expected ${this.rounds}: a frame was lost or doubled`);
   }
 }

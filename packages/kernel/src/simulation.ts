@@ -1,4 +1,13 @@
-import { type Checkpoint, firstFreeInput, mergeSnapshots, packCheckpoint, restoreSnapshot, type Snapshot, takeSnapshot, unpackCheckpoint } from './checkpoint.js';
+import {
+  type Checkpoint,
+  firstFreeInput,
+  mergeSnapshots,
+  packCheckpoint,
+  restoreSnapshot,
+  type Snapshot,
+  takeSnapshot,
+  unpackCheckpoint,
+} from './checkpoint.js';
 import { KernelError } from './errors.js';
 import { bodyFlag } from './event-slab.js';
 import { combineLanes } from './fingerprint.js';
@@ -7,7 +16,7 @@ import { type Limits, resolveLimits } from './limits.js';
 import type { Model } from './model.js';
 import { placeCells } from './placement.js';
 import { copyValue } from './plain-data.js';
-import { type RunRecord, unpackRecords } from './records.js';
+import { compareRecords, type RunRecord, unpackRecords } from './records.js';
 import { type EventTap, outsideSender, ShardEngine } from './shard-engine.js';
 import { createMemoryLinks, type ShardLink } from './shard-link.js';
 import { type LoopHost, ShardLoop } from './shard-loop.js';
@@ -74,6 +83,15 @@ export class Simulation {
     return this.#engines.reduce((sum, engine) => sum + engine.eventCount, 0);
   }
 
+  /** Simulated time of the last event that ran. */
+  get processedNs(): number {
+    return Math.max(this.nowNs, ...this.#engines.map((engine) => engine.now || 0));
+  }
+
+  get rounds(): number {
+    return Math.max(...this.#loops.map((loop) => loop.rounds));
+  }
+
   get fingerprint(): string {
     return combineLanes(this.lanes());
   }
@@ -115,7 +133,7 @@ export class Simulation {
   /** Records emitted since the last call, in order. Complete only after `runUntil` returned. */
   takeRecords(): RunRecord[] {
     const records = this.#records.splice(0);
-    return records.sort((a, b) => a.timeNs - b.timeNs || a.step - b.step || a.actor - b.actor || a.number - b.number);
+    return records.sort(compareRecords);
   }
 
   /** The dynamic state at `nowNs`. */
@@ -150,10 +168,22 @@ export class Simulation {
   /** Brings in external input at its stamped time (at or after `nowNs`). */
   inject(entry: InputEntry): void {
     const { target, number, fields } = inputFields(entry, this.model);
-    if (entry.timeNs < this.nowNs) throw new KernelError('bad-time', `input for '${entry.actor}' is stamped ${entry.timeNs} ns, before the run's ${this.nowNs} ns`);
+    if (entry.timeNs < this.nowNs)
+      throw new KernelError('bad-time', `input for '${entry.actor}' is stamped ${entry.timeNs} ns, before the run's ${this.nowNs} ns`);
     const engine = this.#engines.find((candidate) => candidate.owns(target)) as ShardEngine;
     const hasBody = entry.body !== undefined;
-    engine.receive(entry.timeNs, 0, this.#inputs++, outsideSender, target, number | (hasBody ? bodyFlag : 0), fields, 0, fields.length, copyValue(entry.body, 'the body of an input'));
+    engine.receive(
+      entry.timeNs,
+      0,
+      this.#inputs++,
+      outsideSender,
+      target,
+      number | (hasBody ? bodyFlag : 0),
+      fields,
+      0,
+      fields.length,
+      copyValue(entry.body, 'the body of an input'),
+    );
   }
 
   /** Has every event shown to `tap` before it runs. */
@@ -193,7 +223,8 @@ function gather(engines: readonly ShardEngine[], part: (engine: ShardEngine, act
   const width = part(first, 0).length;
   const gathered = new Int32Array(first.model.actorNames.length * width);
   for (const engine of engines) {
-    for (let actor = 0; actor < first.model.actorNames.length; actor++) if (engine.owns(actor)) gathered.set(part(engine, actor), actor * width);
+    for (let actor = 0; actor < first.model.actorNames.length; actor++)
+      if (engine.owns(actor)) gathered.set(part(engine, actor), actor * width);
   }
   return gathered;
 }

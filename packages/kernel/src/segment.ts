@@ -1,0 +1,340 @@
+import { availableParallelism } from 'node:os';
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
+import { Piscina } from 'piscina';
+import type { BridgeTask } from './bridge-worker.js';
+import { mergeSnapshots, type Snapshot } from './checkpoint.js';
+import { fromPlainError, type KernelError } from './errors.js';
+import type { InputEntry } from './input-log.js';
+import type { Limits } from './limits.js';
+import type { Model } from './model.js';
+import type { PacingReport } from './pacing.js';
+import { type ShardReport, type ShardResult, type ShardTask, WatchWords } from './shard-task.js';
+import { SharedControl, SharedRing } from './shared-ring.js';
+
+/** How shards on threads are connected. */
+export type ThreadTransport = 'threads' | 'bridged';
+
+/** One stretch of a run on a fixed number of shard threads. */
+export interface SegmentPlan {
+  readonly model: Model;
+  readonly module: string;
+  readonly parameters: unknown;
+  readonly seed: string;
+  readonly shards: number;
+  readonly transport: ThreadTransport;
+  readonly bridgeDelayMs: number;
+  readonly strict: boolean;
+  readonly limits: Limits;
+  readonly keepRecords: boolean;
+  readonly untilNs: number;
+  readonly from: Uint8Array | undefined;
+  readonly takeSnapshot: boolean;
+  readonly pace: number | undefined;
+  readonly live: boolean;
+  readonly budgetMs: number;
+  readonly traced: Int32Array | undefined;
+  readonly reportWindows: boolean;
+  readonly guards: boolean;
+  readonly inputs: readonly (InputEntry & { readonly sequence: number })[];
+}
+
+export interface SegmentResult {
+  readonly lanes: Int32Array;
+  readonly recordLanes: Int32Array;
+  readonly eventCount: number;
+  readonly stoppedNs: number;
+  readonly rounds: number;
+  readonly loopMs: number;
+  readonly stretchEvents: number;
+  /** Events a second over the later half of the stretch. */
+  readonly eventRate: number;
+  readonly pacing: PacingReport | undefined;
+  readonly snapshot: Snapshot | undefined;
+}
+
+/** What the coordinator does with what shards report while they run. */
+export interface SegmentListener {
+  onReport(shard: number, report: ShardReport, done: () => void): void;
+}
+
+/** How one shard is doing, as read from shared memory. */
+export interface ShardWatch {
+  readonly events: number;
+  readonly nowNs: number;
+  /** Count of events, low 32 bits; changes with every event. */
+  readonly pulse: number;
+  readonly inHandler: boolean;
+  readonly actor: number;
+  readonly message: number;
+}
+
+/** Threads that live as long as a run; segments use the first `shards` of them. */
+export class ShardPool {
+  readonly #pool: Piscina;
+  readonly threads: number;
+
+  constructor(threads: number, resourceLimits: { readonly maxOldGenerationSizeMb?: number } = {}) {
+    this.threads = threads;
+    this.#pool = new Piscina({
+      filename: new URL('./shard-worker.js', import.meta.url).href,
+      minThreads: threads,
+      maxThreads: threads,
+      idleTimeout: Number.POSITIVE_INFINITY,
+      atomics: 'disabled',
+      ...(Object.keys(resourceLimits).length === 0 ? {} : { resourceLimits }),
+    });
+    this.#pool.on('error', () => undefined); // A worker lost between tasks; the next task reports what it misses.
+  }
+
+  runShard(task: ShardTask): Promise<ShardResult> {
+    return this.#pool.run(task, { transferList: [task.port] }) as Promise<ShardResult>;
+  }
+
+  runBridge(task: BridgeTask): Promise<void> {
+    return this.#pool.run(task, { filename: new URL('./bridge-worker.js', import.meta.url).href }) as Promise<void>;
+  }
+
+  /** Ends every thread, also one stuck in a handler. */
+  async destroy(): Promise<void> {
+    await this.#pool.destroy();
+  }
+}
+
+/** A segment under way. */
+export class Segment {
+  readonly result: Promise<SegmentResult>;
+  readonly #plan: SegmentPlan;
+  readonly #control: SharedControl;
+  readonly #watches: SharedArrayBuffer[];
+  readonly #ports: MessagePort[] = [];
+  #killed: KernelError | undefined;
+  #rejectKilled: (error: KernelError) => void = () => undefined;
+
+  constructor(plan: SegmentPlan, pool: ShardPool, listener: SegmentListener) {
+    this.#plan = plan;
+    const participants = plan.shards + 1;
+    const control = new SharedArrayBuffer(SharedControl.bytesFor(participants));
+    this.#control = new SharedControl(control);
+    this.#watches = Array.from({ length: plan.shards }, () => new SharedArrayBuffer(WatchWords.bytes));
+    this.result = this.#run(pool, control, listener);
+  }
+
+  /** Ends the segment at once, results lost. */
+  abort(): void {
+    this.#control.abort();
+  }
+
+  /** Asks the shards to stop at the first instant they can agree on. */
+  requestStop(): void {
+    for (const watch of this.#watches) Atomics.store(new Int32Array(watch), WatchWords.stopRequested, 1);
+    for (let shard = 0; shard < this.#plan.shards; shard++) this.#control.wake(shard);
+  }
+
+  watch(shard: number): ShardWatch {
+    const words = new Int32Array(this.#watches[shard] as SharedArrayBuffer);
+    const doubles = new Float64Array(this.#watches[shard] as SharedArrayBuffer);
+    return {
+      events: doubles[WatchWords.eventCount] as number,
+      nowNs: doubles[WatchWords.nowNs] as number,
+      pulse: Atomics.load(words, WatchWords.events),
+      inHandler: Atomics.load(words, WatchWords.inHandler) === 1,
+      actor: Atomics.load(words, WatchWords.actor),
+      message: Atomics.load(words, WatchWords.message),
+    };
+  }
+
+  /** Hands external input to the shard that owns its actor. */
+  sendInput(shard: number, entry: InputEntry, sequence: number): void {
+    (this.#ports[shard] as MessagePort).postMessage({ entry, sequence });
+    this.#control.wake(shard);
+  }
+
+  /** Ends the segment with an error because a thread no longer answers; the caller then destroys the pool. */
+  kill(error: KernelError): void {
+    this.#killed = error;
+    this.#control.abort();
+    this.#rejectKilled(error);
+  }
+
+  async #run(pool: ShardPool, control: SharedArrayBuffer, listener: SegmentListener): Promise<SegmentResult> {
+    const rings = connectRings(this.#plan);
+    const reports: Promise<void>[] = [];
+    const tasks = this.#watches.map((watch, shard) => {
+      const { port1, port2 } = new MessageChannel();
+      this.#ports.push(port1);
+      reports.push(this.#listen(port1, shard, listener));
+      const task = this.#taskOf(shard, control, rings, watch, port2);
+      return pool.runShard(task).catch((error: unknown) => this.#lost(shard, error));
+    });
+    const bridge =
+      this.#plan.transport === 'bridged' && this.#plan.shards > 1 ? pool.runBridge(this.#bridgeTask(control, rings)) : undefined;
+    const killed = new Promise<never>((_, reject) => {
+      this.#rejectKilled = reject;
+    });
+    try {
+      const results = await Promise.race([Promise.all(tasks), killed]);
+      const failed = firstFailure(results);
+      if (failed !== undefined) throw failed;
+      await Promise.race([Promise.all(reports), killed]);
+      return merge(results, this.#plan.model);
+    } finally {
+      this.#control.abort(); // Ends the bridge; the shards have ended.
+      if (this.#killed === undefined) await bridge;
+      for (const port of this.#ports) port.close();
+    }
+  }
+
+  /** A thread ended without an answer: out of memory, process.exit, a crash. */
+  #lost(shard: number, error: unknown): ShardResult {
+    this.#control.abort();
+    const { nowNs, actor, message, inHandler } = this.watch(shard);
+    const { model, seed } = this.#plan;
+    const reason = `the worker thread of shard ${shard} was lost: ${error instanceof Error ? error.message : String(error)}`;
+    const site = {
+      shard,
+      seed,
+      timeNs: nowNs,
+      ...(inHandler ? { actor: model.actorNames[actor] as string, message: model.messages[message]?.name ?? 'start' } : {}),
+    };
+    const none = new Int32Array(0);
+    const lost = { code: 'worker-lost' as const, reason, site, stack: '' };
+    return {
+      error: lost,
+      actors: none,
+      lanes: none,
+      recordLanes: none,
+      eventCount: 0,
+      stoppedNs: 0,
+      rounds: 0,
+      loopMs: 0,
+      stretchEvents: 0,
+      warmEvents: 0,
+      warmMs: 0,
+      pacing: undefined,
+      snapshot: undefined,
+    };
+  }
+
+  #listen(port: MessagePort, shard: number, listener: SegmentListener): Promise<void> {
+    return new Promise((resolve) => {
+      port.on('message', (report: ShardReport) => {
+        const done = report.kind === 'records' ? this.#creditBack(shard, report.packed.byteLength) : () => undefined;
+        listener.onReport(shard, report, done);
+      });
+      port.on('close', resolve);
+    });
+  }
+
+  #creditBack(shard: number, bytes: number): () => void {
+    return () => {
+      Atomics.sub(new Int32Array(this.#watches[shard] as SharedArrayBuffer), WatchWords.recordBytes, bytes);
+      this.#control.wake(shard);
+    };
+  }
+
+  #taskOf(shard: number, control: SharedArrayBuffer, rings: Rings, watch: SharedArrayBuffer, port: MessagePort): ShardTask {
+    const { shards, transport, module, parameters, seed, strict, limits, keepRecords, untilNs, from } = this.#plan;
+    const { takeSnapshot, pace, live, budgetMs, traced, reportWindows, guards, inputs } = this.#plan;
+    const link = {
+      shard,
+      shardCount: shards,
+      control,
+      outgoing: rings.outgoing[shard] as SharedArrayBuffer[],
+      incoming: rings.incoming[shard] as SharedArrayBuffer[],
+      peers: Array.from({ length: shards }, (_, peer) => (transport === 'bridged' ? shards : peer)),
+      oversubscribed: shards > availableParallelism(),
+    };
+    return {
+      link,
+      module,
+      parameters,
+      seed,
+      strict,
+      limits,
+      keepRecords,
+      untilNs,
+      from,
+      takeSnapshot,
+      pace,
+      live,
+      budgetMs,
+      watch,
+      port,
+      traced,
+      reportWindows,
+      guards,
+      inputs,
+    };
+  }
+
+  #bridgeTask(control: SharedArrayBuffer, rings: Rings): BridgeTask {
+    const { shards, bridgeDelayMs, seed } = this.#plan;
+    const lanes = [];
+    for (let from = 0; from < shards; from++) {
+      for (let to = 0; to < shards; to++) {
+        if (from === to) continue;
+        lanes.push({
+          fromShard: from,
+          toShard: to,
+          source: (rings.outgoing[from] as SharedArrayBuffer[])[to] as SharedArrayBuffer,
+          target: (rings.incoming[to] as SharedArrayBuffer[])[from] as SharedArrayBuffer,
+        });
+      }
+    }
+    return { control, participant: shards, lanes, delayMs: bridgeDelayMs, seed };
+  }
+}
+
+interface Rings {
+  /** outgoing[i][j]: the ring shard i writes for shard j; incoming[j][i]: the ring shard j reads from shard i. */
+  readonly outgoing: SharedArrayBuffer[][];
+  readonly incoming: SharedArrayBuffer[][];
+}
+
+function connectRings(plan: SegmentPlan): Rings {
+  const none = new SharedArrayBuffer(512);
+  const create = (i: number, j: number): SharedArrayBuffer => (i === j ? none : SharedRing.create(plan.limits.ringBytes));
+  const outgoing = Array.from({ length: plan.shards }, (_, i) => Array.from({ length: plan.shards }, (_, j) => create(i, j)));
+  const incoming = Array.from({ length: plan.shards }, (_, j) =>
+    Array.from({ length: plan.shards }, (_, i) =>
+      plan.transport === 'bridged' ? create(i, j) : ((outgoing[i] as SharedArrayBuffer[])[j] as SharedArrayBuffer),
+    ),
+  );
+  return { outgoing, incoming };
+}
+
+/** The error that began it: shards that were merely stopped come after it. */
+function firstFailure(results: readonly ShardResult[]): KernelError | undefined {
+  const errors = results.flatMap((result) => (result.error === undefined ? [] : [result.error]));
+  const cause = errors.find((error) => error.code !== 'stopped') ?? errors[0];
+  return cause === undefined ? undefined : fromPlainError(cause);
+}
+
+function merge(results: readonly ShardResult[], model: Model): SegmentResult {
+  const lanes = new Int32Array(2 * model.actorNames.length);
+  const recordLanes = new Int32Array(3 * model.actorNames.length);
+  for (const result of results) {
+    for (const [index, actor] of result.actors.entries()) {
+      lanes.set(result.lanes.subarray(2 * index, 2 * index + 2), 2 * actor);
+      recordLanes.set(result.recordLanes.subarray(3 * index, 3 * index + 3), 3 * actor);
+    }
+  }
+  const snapshots = results.flatMap((result) => (result.snapshot === undefined ? [] : [result.snapshot]));
+  return {
+    lanes,
+    recordLanes,
+    eventCount: results.reduce((sum, result) => sum + result.eventCount, 0),
+    stoppedNs: Math.max(...results.map((result) => result.stoppedNs)),
+    rounds: Math.max(...results.map((result) => result.rounds)),
+    loopMs: Math.max(...results.map((result) => result.loopMs)),
+    stretchEvents: results.reduce((sum, result) => sum + result.stretchEvents, 0),
+    eventRate: (1000 * results.reduce((sum, result) => sum + result.warmEvents, 0)) / Math.max(...results.map((result) => result.warmMs)),
+    pacing: worstPacing(results),
+    snapshot: snapshots.length === results.length ? mergeSnapshots(snapshots) : undefined,
+  };
+}
+
+function worstPacing(results: readonly ShardResult[]): PacingReport | undefined {
+  const reports = results.flatMap((result) => (result.pacing === undefined ? [] : [result.pacing]));
+  return reports.sort((a, b) => b.lagP99Ms - a.lagP99Ms)[0];
+}

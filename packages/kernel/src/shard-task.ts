@@ -1,0 +1,77 @@
+import type { MessagePort } from 'node:worker_threads';
+import type { Snapshot } from './checkpoint.js';
+import type { PlainError } from './errors.js';
+import type { InputEntry } from './input-log.js';
+import type { Limits } from './limits.js';
+import type { PacingReport } from './pacing.js';
+import type { RingLinkPlan } from './shared-ring.js';
+
+/** What a shard thread is given. Everything crosses by structured clone. */
+export interface ShardTask {
+  readonly link: RingLinkPlan;
+  readonly module: string;
+  readonly parameters: unknown;
+  readonly seed: string;
+  readonly strict: boolean;
+  readonly limits: Limits;
+  readonly keepRecords: boolean;
+  readonly untilNs: number;
+  /** Bytes of the checkpoint to start from. */
+  readonly from: Uint8Array | undefined;
+  readonly takeSnapshot: boolean;
+  readonly pace: number | undefined;
+  readonly live: boolean;
+  /** Stop at an agreed instant once this much wall time has passed. */
+  readonly budgetMs: number;
+  /** Shared words a watcher reads; see `WatchWords`. */
+  readonly watch: SharedArrayBuffer;
+  readonly port: MessagePort;
+  /** Actors whose events a recorder wants. */
+  readonly traced: Int32Array | undefined;
+  readonly reportWindows: boolean;
+  readonly guards: boolean;
+  /** External input known beforehand (a replayed log), with its sequence numbers. */
+  readonly inputs: readonly (InputEntry & { readonly sequence: number })[];
+}
+
+/** What a shard thread hands back. */
+export interface ShardResult {
+  readonly error?: PlainError;
+  readonly actors: Int32Array;
+  readonly lanes: Int32Array;
+  readonly recordLanes: Int32Array;
+  readonly eventCount: number;
+  readonly stoppedNs: number;
+  readonly rounds: number;
+  /** Wall milliseconds inside the loop. */
+  readonly loopMs: number;
+  /** Events of this stretch, and its later half, when the compiler has settled: events and wall ms. */
+  readonly stretchEvents: number;
+  readonly warmEvents: number;
+  readonly warmMs: number;
+  readonly pacing: PacingReport | undefined;
+  readonly snapshot: Snapshot | undefined;
+}
+
+/** Messages a shard thread sends to the coordinator while it runs. */
+export type ShardReport =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'records'; readonly typeNames: readonly string[]; readonly packed: Uint8Array; readonly throughNs: number }
+  | { readonly kind: 'input'; readonly entry: InputEntry }
+  | { readonly kind: 'events'; readonly columns: Float64Array; readonly messageNames: readonly string[] }
+  | { readonly kind: 'windows'; readonly columns: Float64Array };
+
+/** Indices into the watch buffer's int32 words, then its doubles. */
+export const WatchWords = {
+  events: 0,
+  actor: 1,
+  message: 2,
+  inHandler: 3,
+  recordBytes: 4,
+  stopRequested: 5,
+  /** Double: simulated time reached. */
+  nowNs: 4,
+  /** Double: events so far. */
+  eventCount: 5,
+  bytes: 64,
+} as const;

@@ -1,0 +1,236 @@
+import { receiveMessageOnPort } from 'node:worker_threads';
+import { restoreSnapshot, takeSnapshot, unpackCheckpoint } from './checkpoint.js';
+import { KernelError, toPlainError } from './errors.js';
+import { bodyFlag } from './event-slab.js';
+import { installGuards } from './guards.js';
+import { type InputEntry, inputFields } from './input-log.js';
+import type { Model } from './model.js';
+import { Pacer } from './pacing.js';
+import { placeCells } from './placement.js';
+import { loadProgram, modelOf } from './program.js';
+import { outsideSender, ShardEngine } from './shard-engine.js';
+import { type LoopHost, ShardLoop } from './shard-loop.js';
+import { type ShardReport, type ShardResult, type ShardTask, WatchWords } from './shard-task.js';
+import { RingLink } from './shared-ring.js';
+import { modelHasPromises, SilenceGates } from './silence-gates.js';
+import { wallMs } from './wall-clock.js';
+
+// Taken before the guards hide it from handlers.
+const atomics = Atomics;
+
+/** Records are sent on once this many bytes wait, or this much wall time has passed. */
+const flushBytes = 1 << 18;
+const flushMs = 50;
+
+/** The piscina task: runs one shard from start to stop. Errors come back as data, so that nothing of them is lost between threads. */
+export default async function runShard(task: ShardTask): Promise<ShardResult> {
+  const { shard, shardCount } = task.link;
+  const link = new RingLink(task.link);
+  try {
+    const program = await loadProgram(task.module);
+    const model = modelOf(program, task.parameters);
+    const shardOfCell = placeCells(model, shardCount);
+    const watch = new Int32Array(task.watch);
+    const engine = new ShardEngine(model, shard, shardCount, shardOfCell, { ...task, watch });
+    if (shardCount > 1 && modelHasPromises(model)) engine.gates = new SilenceGates(model, shard, shardCount, shardOfCell);
+    const restoreGuards = task.guards ? installGuards() : () => undefined;
+    try {
+      return runLoop(task, engine, link, shardOfCell);
+    } finally {
+      restoreGuards();
+    }
+  } catch (error) {
+    // The others must not wait for frames that will never come.
+    link.control.abort();
+    return { ...emptyResult(), error: toPlainError(error, { shard, seed: task.seed }) };
+  } finally {
+    task.port.close();
+  }
+}
+
+function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCell: Int32Array): ShardResult {
+  const { shard, shardCount } = task.link;
+  const { model } = engine;
+  const snapshot = task.from === undefined ? undefined : unpackCheckpoint(task.from, model, task.seed);
+  if (snapshot === undefined) engine.begin();
+  else restoreSnapshot(engine, snapshot);
+  for (const entry of task.inputs) placeInput(engine, model, entry, entry.sequence);
+  const directNs = model.lookahead.betweenShards(shardOfCell, model.classOfCell, shardCount);
+  const pacer = task.pace === undefined ? undefined : new Pacer(task.pace, snapshot?.timeNs ?? 0);
+  const host = new WorkerHost(task, engine, link);
+  const loop = new ShardLoop(engine, { shard, shardCount, directNs, pacer, live: task.live }, link, host);
+  task.port.postMessage({ kind: 'ready' } satisfies ShardReport);
+  const eventsBefore = engine.eventCount;
+  const begun = wallMs();
+  host.expect(begun, task.budgetMs);
+  loop.run(task.untilNs);
+  const loopMs = wallMs() - begun;
+  host.finish(engine, loop.stoppedNs);
+  const actors = Int32Array.from({ length: model.actorNames.length }, (_, actor) => actor).filter((actor) => engine.owns(actor));
+  return {
+    actors,
+    lanes: Int32Array.from(
+      { length: 2 * actors.length },
+      (_, i) => engine.actorLines[(actors[i >> 1] as number) * 8 + 4 + (i & 1)] as number,
+    ),
+    recordLanes: Int32Array.from(
+      { length: 3 * actors.length },
+      (_, i) => engine.recordLines[(actors[Math.floor(i / 3)] as number) * 3 + (i % 3)] as number,
+    ),
+    eventCount: engine.eventCount,
+    stoppedNs: loop.stoppedNs,
+    rounds: loop.rounds,
+    loopMs,
+    stretchEvents: engine.eventCount - eventsBefore,
+    ...host.warm(engine),
+    pacing: pacer?.report(),
+    snapshot: task.takeSnapshot ? takeSnapshot(engine, loop.stoppedNs) : undefined,
+  };
+}
+
+function placeInput(engine: ShardEngine, model: Model, entry: InputEntry, sequence: number): void {
+  const { target, number, fields } = inputFields(entry, model);
+  if (!engine.owns(target)) return;
+  const kindWord = number | (entry.body === undefined ? 0 : bodyFlag);
+  engine.receive(entry.timeNs, 0, sequence, outsideSender, target, kindWord, fields, 0, fields.length, entry.body);
+}
+
+function emptyResult(): ShardResult {
+  const none = new Int32Array(0);
+  return {
+    actors: none,
+    lanes: none,
+    recordLanes: none,
+    eventCount: 0,
+    stoppedNs: 0,
+    rounds: 0,
+    loopMs: 0,
+    stretchEvents: 0,
+    warmEvents: 0,
+    warmMs: 0,
+    pacing: undefined,
+    snapshot: undefined,
+  };
+}
+
+/** What surrounds the shard loop in a thread: the port to the coordinator, and the shared words it watches. */
+class WorkerHost implements LoopHost {
+  #deadlineMs = Number.POSITIVE_INFINITY;
+  #halfMs = Number.POSITIVE_INFINITY;
+  #warmFromMs = 0;
+  #warmFromEvents = 0;
+  readonly #engine: ShardEngine;
+  readonly onWindow: LoopHost['onWindow'];
+  readonly #task: ShardTask;
+  readonly #link: RingLink;
+  readonly #watch: Int32Array;
+  readonly #watchDoubles: Float64Array;
+  #lastFlushMs = 0;
+  #looks = 0;
+  #windows: number[] = [];
+  #traced: number[] = [];
+  readonly #messageNames: readonly string[];
+
+  constructor(task: ShardTask, engine: ShardEngine, link: RingLink) {
+    this.#task = task;
+    this.#engine = engine;
+    this.#link = link;
+    this.#watch = new Int32Array(task.watch);
+    this.#watchDoubles = new Float64Array(task.watch);
+    this.#messageNames = [...engine.model.messages.map((type) => type.name), 'start'];
+    this.onWindow = task.reportWindows ? (fromNs, boundNs, events) => this.#windows.push(fromNs, boundNs, events) : undefined;
+    if (task.traced !== undefined) this.#traceEvents(engine, task.traced);
+  }
+
+  flush(engine: ShardEngine, throughNs: number): void {
+    this.#watchDoubles[WatchWords.nowNs] = engine.now;
+    this.#watchDoubles[WatchWords.eventCount] = engine.eventCount;
+    if (!this.#task.keepRecords && this.#windows.length === 0 && this.#traced.length === 0) return;
+    // A look at the clock costs as much as a small window: take one in sixteen.
+    if (engine.records.bytes < flushBytes && (++this.#looks & 15) !== 0) return;
+    const nowMs = wallMs();
+    if (engine.records.bytes < flushBytes && nowMs - this.#lastFlushMs < flushMs) return;
+    this.#lastFlushMs = nowMs;
+    this.#sendOn(engine, throughNs);
+  }
+
+  /** Everything still held, at the end. */
+  finish(engine: ShardEngine, throughNs: number): void {
+    this.#watchDoubles[WatchWords.nowNs] = engine.now;
+    this.#watchDoubles[WatchWords.eventCount] = engine.eventCount;
+    this.#sendOn(engine, throughNs);
+  }
+
+  takeInput(engine: ShardEngine, floorNs: number): void {
+    for (let received = receiveMessageOnPort(this.#task.port); received !== undefined; received = receiveMessageOnPort(this.#task.port)) {
+      const { entry, sequence } = received.message as { entry: InputEntry; sequence: number };
+      const stamped = { ...entry, timeNs: Math.max(entry.timeNs, floorNs) };
+      placeInput(engine, engine.model, stamped, sequence);
+      this.#post({ kind: 'input', entry: stamped });
+    }
+  }
+
+  wantsStop(): boolean {
+    if (atomics.load(this.#watch, WatchWords.stopRequested) !== 0) return true;
+    if (this.#deadlineMs === Number.POSITIVE_INFINITY) return false;
+    const nowMs = wallMs();
+    if (nowMs > this.#halfMs) {
+      this.#halfMs = Number.POSITIVE_INFINITY;
+      this.#warmFromMs = nowMs;
+      this.#warmFromEvents = this.#engine.eventCount;
+    }
+    return nowMs > this.#deadlineMs;
+  }
+
+  /** Sets the wall time this stretch may take; its later half is measured apart. */
+  expect(begunMs: number, budgetMs: number): void {
+    this.#deadlineMs = begunMs + budgetMs;
+    this.#halfMs = begunMs + budgetMs / 2;
+    this.#warmFromMs = begunMs;
+    this.#warmFromEvents = this.#engine.eventCount;
+  }
+
+  warm(engine: ShardEngine): { warmEvents: number; warmMs: number } {
+    return { warmEvents: engine.eventCount - this.#warmFromEvents, warmMs: wallMs() - this.#warmFromMs };
+  }
+
+  shouldYield(): boolean {
+    return false;
+  }
+
+  #sendOn(engine: ShardEngine, throughNs: number): void {
+    if (this.#task.keepRecords) {
+      const { typeNames, packed } = engine.records.pack();
+      const bytes = packed.byteLength;
+      this.#post({ kind: 'records', typeNames, packed, throughNs }, [packed.buffer]);
+      this.#holdForSink(bytes);
+    }
+    if (this.#windows.length > 0) this.#post({ kind: 'windows', columns: Float64Array.from(this.#windows) });
+    if (this.#traced.length > 0) this.#post({ kind: 'events', columns: Float64Array.from(this.#traced), messageNames: this.#messageNames });
+    this.#windows = [];
+    this.#traced = [];
+  }
+
+  /** A slow sink holds the run: the shard sleeps until the coordinator has taken in enough. */
+  #holdForSink(bytes: number): void {
+    const limit = this.#task.limits.recordBytes;
+    let underWay = atomics.add(this.#watch, WatchWords.recordBytes, bytes) + bytes;
+    while (underWay > limit) {
+      if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');
+      this.#link.control.sleep(this.#task.link.shard, 100, () => atomics.load(this.#watch, WatchWords.recordBytes) <= limit);
+      underWay = atomics.load(this.#watch, WatchWords.recordBytes);
+    }
+  }
+
+  #traceEvents(engine: ShardEngine, traced: Int32Array): void {
+    const wanted = new Uint8Array(engine.model.actorNames.length);
+    for (const actor of traced) wanted[actor] = 1;
+    engine.tap = (timeNs, step, sender, target, name) => {
+      if (wanted[target] === 1) this.#traced.push(timeNs, step, sender, target, this.#messageNames.indexOf(name));
+    };
+  }
+
+  #post(report: ShardReport, transfer: readonly ArrayBuffer[] = []): void {
+    this.#task.port.postMessage(report, transfer);
+  }
+}
