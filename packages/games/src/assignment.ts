@@ -13,7 +13,8 @@ export interface Assignment {
   readonly totalCost: number;
   readonly pairs: number;
   /**
-   * Dual prices: rowPrice[i] + columnPrice[j] <= cost[i, j], equality on pairs, and price 0 where unassigned and never above 0 on the larger side.
+   * Dual prices: rowPrice[i] + columnPrice[j] <= cost[i, j], with equality on pairs. When one side is longer, its prices are at most 0,
+   * and 0 where unassigned.
    * Their sum equals totalCost, which certifies optimality.
    */
   readonly rowPrice: Float64Array;

@@ -153,45 +153,60 @@ function forEachEquilibrium(game: CachingGame, maximumPlacements: number, visit:
   }
 }
 
-/** What adding one cache node does to the equilibria, for everybody and for the nodes that were there before. */
-export interface CachingBraessCheck {
-  /** True when the others' cost at the best equilibrium rises with the node: it hurts however players coordinate. */
+/** Costs over all pure equilibria, without and with one node's cache; NaN where there is no pure equilibrium. */
+export interface BraessComparison {
+  readonly bestWithout: number;
+  readonly bestWith: number;
+  readonly worstWithout: number;
+  readonly worstWith: number;
+  /** True when the best equilibrium got dearer: the cache hurts however the nodes coordinate. */
   readonly hurtsAtBest: boolean;
   readonly hurtsAtWorst: boolean;
-  readonly othersBestWithout: number;
-  readonly othersBestWith: number;
-  readonly othersWorstWithout: number;
-  readonly othersWorstWith: number;
+}
+
+/** What adding one node's cache does to the equilibria. */
+export interface CachingBraessCheck {
+  /** Sum over all nodes but the one that got the cache. */
+  readonly others: BraessComparison;
+  /** Sum over all nodes. */
+  readonly everybody: BraessComparison;
 }
 
 /**
- * Braess check: costs of all nodes but `node` over all pure equilibria, with its cache and with its capacity 0 (it still sends its own
- * requests). NaN costs (and no claim) when one side has no pure equilibrium. Best and worst are over the others' cost, not the total.
+ * Braess check: does adding `node`'s cache hurt? Compares all pure equilibria with its capacity against those with capacity 0 (it sends
+ * its own requests in both). Makes no claim (false, NaN) when one side has no pure equilibrium.
  */
 export function cachingBraessCheck(game: CachingGame, node: number, maximumPlacements = 300_000): CachingBraessCheck {
   requireInteger('node', node, 0, game.nodes - 1);
   const without = { ...game, capacity: game.capacity.map((capacity, index) => (index === node ? 0 : capacity)) };
-  const before = othersRange(without, node, maximumPlacements);
-  const after = othersRange(game, node, maximumPlacements);
-  return {
-    hurtsAtBest: after.low > before.low * (1 + 1e-12),
-    hurtsAtWorst: after.high > before.high * (1 + 1e-12),
-    othersBestWithout: before.low,
-    othersBestWith: after.low,
-    othersWorstWithout: before.high,
-    othersWorstWith: after.high,
-  };
+  const before = { others: new Float64Array(2).fill(Number.NaN), everybody: new Float64Array(2).fill(Number.NaN) };
+  const after = { others: new Float64Array(2).fill(Number.NaN), everybody: new Float64Array(2).fill(Number.NaN) };
+  for (const [variant, range] of [[without, before] as const, [game, after] as const]) {
+    forEachEquilibrium(variant, maximumPlacements, (placement) => {
+      const total = cachingTotalCost(variant, placement);
+      widen(range.everybody, total);
+      widen(range.others, total - cachingNodeCost(variant, placement, node));
+    });
+  }
+  return { others: compare(before.others, after.others), everybody: compare(before.everybody, after.everybody) };
 }
 
-function othersRange(game: CachingGame, node: number, limit: number): { low: number; high: number } {
-  let low = Number.NaN;
-  let high = Number.NaN;
-  forEachEquilibrium(game, limit, (placement) => {
-    const cost = cachingTotalCost(game, placement) - cachingNodeCost(game, placement, node);
-    low = Number.isNaN(low) || cost < low ? cost : low;
-    high = Number.isNaN(high) || cost > high ? cost : high;
-  });
-  return { low, high };
+function widen(range: Float64Array, cost: number): void {
+  if (!(cost >= range[0]!)) range[0] = cost;
+  if (!(cost <= range[1]!)) range[1] = cost;
+}
+
+function compare(before: Float64Array, after: Float64Array): BraessComparison {
+  // Sums of a few products: a difference of 1e-12 of the cost is rounding.
+  const dearer = (index: number) => after[index]! > before[index]! * (1 + 1e-12);
+  return {
+    bestWithout: before[0]!,
+    bestWith: after[0]!,
+    worstWithout: before[1]!,
+    worstWith: after[1]!,
+    hurtsAtBest: dearer(0),
+    hurtsAtWorst: dearer(1),
+  };
 }
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };

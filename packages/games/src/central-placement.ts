@@ -1,4 +1,4 @@
-import highsModule, { type LegacyHighs } from 'highs';
+import type { LegacyHighs } from 'highs';
 import { type CachingGame, cachingTotalCost, checkCachingGame, type Placement } from './caching-game.js';
 import { GameInputError } from './input-check.js';
 
@@ -22,11 +22,12 @@ export interface PlacementSolver {
   optimum(game: CachingGame): CentralPlacement;
 }
 
-// The package's types describe its CommonJS file, where the loader is `.default`; the ES module that is really imported is the loader itself.
-const loadHighs = highsModule as unknown as (typeof highsModule)['default'];
-
 export async function createPlacementSolver(maximumVariables = 50_000): Promise<PlacementSolver> {
-  const highs: LegacyHighs = await loadHighs();
+  // Loaded on demand: shard workers import this package too and never solve placements.
+  const module = await import('highs');
+  // The package's types describe its CommonJS file; the ES module that is really imported has the loader as its default export.
+  const load = module.default as unknown as typeof module.default.default;
+  const highs: LegacyHighs = await load();
   return { optimum: (game) => solve(highs, game, maximumVariables) };
 }
 

@@ -1,5 +1,6 @@
 import { GameInputError, requireAbove, requireLength } from './input-check.js';
-import { affineLatency, inversePower, latencySeconds, type SaturatingLatency } from './latency-model.js';
+import { inversePower } from './inverse-power.js';
+import { affineLatency, latencySeconds, type SaturatingLatency } from './latency-model.js';
 
 /** A saturating latency model fitted to measured points. */
 export interface LatencyFit {

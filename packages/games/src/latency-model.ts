@@ -1,4 +1,5 @@
 import { GameInputError, requireAbove, requireAtLeast } from './input-check.js';
+import { inversePower } from './inverse-power.js';
 
 /**
  * Latency of one worker that holds n requests, with a pole at saturation:
@@ -104,11 +105,4 @@ export function queueSojournSeconds(arrivalsPerSecond: number, servicesPerSecond
   requireAtLeast('arrivalsPerSecond', arrivalsPerSecond, 0);
   requireAbove('servicesPerSecond', servicesPerSecond, 0);
   return arrivalsPerSecond < servicesPerSecond ? 1 / (servicesPerSecond - arrivalsPerSecond) : Number.POSITIVE_INFINITY;
-}
-
-/** x^-p for x > 0 through exp and log: unlike Math.pow these agree between Node versions. The common orders are exact. */
-export function inversePower(x: number, p: number): number {
-  if (p === 1) return 1 / x;
-  if (p === 2) return 1 / (x * x);
-  return Math.exp(-p * Math.log(x));
 }

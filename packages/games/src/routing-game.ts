@@ -295,11 +295,12 @@ function totalCost(play: Play): number {
 }
 
 function outcome(play: Play): { workerOfPlayer: Int32Array; socialCostSeconds: number } {
-  return { workerOfPlayer: play.workerOfPlayer, socialCostSeconds: totalCost(play) };
+  // Summed afresh: with weights, the loads kept while playing carry the rounding of every move on the way.
+  return { workerOfPlayer: play.workerOfPlayer, socialCostSeconds: socialCostSeconds(play.game, play.workerOfPlayer) };
 }
 
 /** Fisher-Yates; one draw per position. */
-export function shuffle(order: Int32Array, random: () => number): void {
+function shuffle(order: Int32Array, random: () => number): void {
   for (let last = order.length - 1; last > 0; last--) {
     const other = Math.floor(random() * (last + 1));
     const kept = order[last]!;

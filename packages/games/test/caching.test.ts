@@ -137,14 +137,33 @@ describe('selfish caching', () => {
       missCost: [1.3, 5, 5],
     };
     const check = cachingBraessCheck(game, 2);
-    expect(check.othersBestWithout).toBeCloseTo(21.7, 12);
-    expect(check.othersWorstWith).toBeCloseTo(30, 12);
-    expect(check).toMatchObject({ hurtsAtBest: true, hurtsAtWorst: true });
+    expect(check.others.bestWithout).toBeCloseTo(21.7, 12);
+    expect(check.others.worstWith).toBeCloseTo(30, 12);
+    expect(check.others).toMatchObject({ hurtsAtBest: true, hurtsAtWorst: true });
+    // Node 2 itself saves 10 requests x 1, more than the others lose.
+    expect(check.everybody.worstWithout).toBeCloseTo(31.7, 12);
+    expect(check.everybody).toMatchObject({ hurtsAtBest: false, hurtsAtWorst: false });
     // Where a miss costs node 0 5 as well, its own gain outweighs node 1's loss: 45 + 10 before, 10 + 20 after.
     const kind = cachingBraessCheck({ ...game, missCost: [5, 5, 5] }, 2);
-    expect(kind.othersWorstWith).toBeCloseTo(30, 12);
-    expect(kind.othersWorstWithout).toBeCloseTo(55, 12);
-    expect(kind.hurtsAtBest).toBe(false);
+    expect(kind.others.worstWith).toBeCloseTo(30, 12);
+    expect(kind.others.worstWithout).toBeCloseTo(55, 12);
+    expect(kind.others.hurtsAtBest).toBe(false);
+    // A second node like node 1 tips the sum over everybody: 41.7 without the cache, 50 with it.
+    const crowd: CachingGame = {
+      nodes: 4,
+      objects: 2,
+      capacity: [1, 0, 1, 0],
+      demand: Float64Array.of(10, 9, 10, 0, 10, 0, 10, 0),
+      accessCost: Float64Array.of(0, 1, 1, 1, 1, 0, 2, 2, 1, 2, 0, 2, 1, 2, 2, 0),
+      missCost: [1.3, 5, 5, 5],
+    };
+    const paradox = cachingBraessCheck(crowd, 2);
+    expect(paradox.everybody.bestWithout).toBeCloseTo(41.7, 12);
+    expect(paradox.everybody.bestWith).toBeCloseTo(50, 12);
+    expect(paradox.everybody).toMatchObject({ hurtsAtBest: true, hurtsAtWorst: true });
+    // A planner is never worse off for a cache: it may leave it empty.
+    const planned = (capacity: number[]) => solver.optimum({ ...crowd, capacity }).totalCost;
+    expect(planned([1, 0, 1, 0])).toBeLessThanOrEqual(planned([1, 0, 0, 0]));
   });
 
   it('solves a placement of useful size exactly and refuses one past the limit', async () => {

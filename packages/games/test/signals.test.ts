@@ -49,6 +49,11 @@ describe('step response and oscillation', () => {
     expect(measureOscillation(signal, 1)).toMatchObject({ swings: 1, meanSwing: 3, periodNs: 20, turningPoints: [3, 4] });
   });
 
+  it('takes neither end of the record for a turning point', () => {
+    const signal = { timeNs: Float64Array.of(0, 1, 2, 3, 4), values: Float64Array.of(10, 5, 8, 3, 6) };
+    expect(measureOscillation(signal, 1).turningPoints).toEqual([1, 2, 3]);
+  });
+
   it('reports what cannot be measured as NaN and refuses unsorted samples', () => {
     const signal = { timeNs: Float64Array.of(0, 1, 2), values: Float64Array.of(0, 0, 0) };
     const step = measureStepResponse(signal, { changeAtNs: 0, from: 0, to: 5 });
@@ -106,6 +111,13 @@ describe('EWMA regime detector', () => {
     const detector = createRegimeDetector();
     for (let index = 0; index < 200; index++) observeRegime(detector, { ...published, weight: 1 }, index % 2 === 0 ? 0.29 : 0.31);
     expect(detector.changes).toBe(0);
+  });
+
+  it('starts counting again when the samples disagree about the new regime', () => {
+    const detector = createRegimeDetector();
+    const changes = [0.4, 5, 0.4, 5, 0.4, 5, 5, 5].map((sample) => observeRegime(detector, { ...published, weight: 1 }, sample));
+    expect(changes.indexOf(true)).toBe(7);
+    expect(detector.regime).toBe(2);
   });
 
   it('holds a regime between release and threshold with hysteresis, and leaves it without', () => {

@@ -144,7 +144,7 @@ function escapeArray(value: readonly unknown[], path: string, depth: number): un
     const item = value[index];
     if (item === undefined && !(index in value)) throw notPlain(`${path}[${index}]`, 'a hole in an array');
     const escaped = escapeValue(item, path, depth + 1);
-    if (escaped === item || (escaped !== escaped && item !== item)) continue;
+    if (Object.is(escaped, item)) continue;
     copy ??= [...value];
     copy[index] = escaped;
   }

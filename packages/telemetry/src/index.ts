@@ -1,5 +1,7 @@
 export * from './export/metrics.js';
 export * from './export/trace-events.js';
+export type { ColumnArray, ParquetType } from './parquet/page.js';
+export * from './parquet/writer.js';
 export * from './records/decisions.js';
 export * from './records/names.js';
 export * from './records/requests.js';

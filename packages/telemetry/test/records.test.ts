@@ -1,4 +1,12 @@
-import { appendRequest, createNameTable, createRequestColumns, drainSegments, emptyRequestRecord, internName, type RequestRecord } from '@braess/telemetry';
+import {
+  appendRequest,
+  createNameTable,
+  createRequestColumns,
+  drainSegments,
+  emptyRequestRecord,
+  internName,
+  type RequestRecord,
+} from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
 
 describe('column tables', () => {

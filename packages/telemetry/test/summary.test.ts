@@ -20,7 +20,14 @@ import { describe, expect, it } from 'vitest';
 
 const MS = 1e6;
 
-function completed(id: number, arrivalMs: number, ttftMs: number, tokens: number, gapMs: number, more: Partial<RequestRecord> = {}): RequestRecord {
+function completed(
+  id: number,
+  arrivalMs: number,
+  ttftMs: number,
+  tokens: number,
+  gapMs: number,
+  more: Partial<RequestRecord> = {},
+): RequestRecord {
   const firstTokenNs = (arrivalMs + ttftMs) * MS;
   const lastTokenNs = firstTokenNs + gapMs * MS * (tokens - 1);
   return {
@@ -47,7 +54,14 @@ describe('summary', () => {
     appendRequest(columns, completed(0, 0, 100, 11, 10, { cachedTokensG1: 500, transferStartNs: 10 * MS, transferEndNs: 30 * MS }));
     appendRequest(columns, completed(1, 1000, 300, 5, 30, { cachedTokensG2: 100 }));
     appendRequest(columns, completed(2, 2000, 200, 1, 0));
-    appendRequest(columns, { ...emptyRequestRecord(), requestId: 3, outcome: OUTCOME.rejected, arrivalNs: 2500 * MS, endNs: 2500 * MS, inputTokens: 9 });
+    appendRequest(columns, {
+      ...emptyRequestRecord(),
+      requestId: 3,
+      outcome: OUTCOME.rejected,
+      arrivalNs: 2500 * MS,
+      endNs: 2500 * MS,
+      inputTokens: 9,
+    });
     appendRequest(columns, { ...emptyRequestRecord(), requestId: 4, outcome: OUTCOME.inFlight, arrivalNs: 2600 * MS, inputTokens: 9 });
     recordLatency(itl, 10 * MS, 10);
     recordLatency(itl, 30 * MS, 4);

@@ -25,7 +25,7 @@ export function createColumnScratch(rows: number): ColumnScratch {
   };
 }
 
-/** Fills the scratch from a column and returns how many rows are present; missing is a negative integer or a NaN, and never in a required column. */
+/** Fills the scratch from a column and returns how many rows are present; missing is the integer -1 or a NaN, and only in an optional column. */
 export function gatherColumn(scratch: ColumnScratch, type: ParquetType, optional: boolean, values: ColumnArray, rows: number): number {
   const source = values.subarray(0, rows);
   if (type === 'float') {
@@ -63,8 +63,8 @@ function packIntegers(scratch: ColumnScratch, rows: number): number {
   let present = 0;
   for (let row = 0; row < rows; row++) {
     const value = integers[row]!;
-    isPresent[row] = value >= 0 ? 1 : 0;
-    if (value >= 0) integers[present++] = value;
+    isPresent[row] = value === -1 ? 0 : 1;
+    if (value !== -1) integers[present++] = value;
   }
   return present;
 }
@@ -74,8 +74,8 @@ function packTimes(scratch: ColumnScratch, rows: number): number {
   let present = 0;
   for (let row = 0; row < rows; row++) {
     const value = doubles[row]!;
-    isPresent[row] = value >= 0 ? 1 : 0;
-    if (value >= 0) doubles[present++] = value;
+    isPresent[row] = value === -1 ? 0 : 1;
+    if (value !== -1) doubles[present++] = value;
   }
   return present;
 }

@@ -5,7 +5,7 @@ import { CompactWriter } from './compact.js';
 import { type ColumnArray, createPageBuffer, type ParquetType, putBits, putIndexes, putLevels, putMemory, putTexts } from './page.js';
 import { createColumnScratch, gatherColumn, isConstant } from './scratch.js';
 
-/** One column of a Parquet file. Optional columns hold NULL where an integer is negative or a floating-point number is NaN. */
+/** One column of a Parquet file. Optional columns hold NULL where an integer is -1 or a floating-point number is NaN. */
 export interface ParquetColumn {
   name: string;
   type: ParquetType;
@@ -41,6 +41,8 @@ const RLE_DICTIONARY = 8;
 const DATA_PAGE = 0;
 const DICTIONARY_PAGE = 2;
 const MAGIC = Buffer.from('PAR1');
+/** Bytes gathered before they are written to the file. */
+const COLLECT_BYTES = 1 << 18;
 
 /**
  * A streaming writer of flat Parquet files: one row group per call, one page per column, nothing kept but the footer's offsets. It exists because loading
@@ -55,6 +57,8 @@ export class ParquetWriter {
   private readonly page = createPageBuffer();
   private readonly thrift = new CompactWriter();
   private scratch = createColumnScratch(0);
+  private readonly collector = new Uint8Array(COLLECT_BYTES);
+  private collected = 0;
   private closed = false;
 
   constructor(
@@ -91,6 +95,7 @@ export class ParquetWriter {
     tail.writeUInt32LE(footer.length, 0);
     MAGIC.copy(tail, 4);
     this.write(tail);
+    this.flush();
     closeSync(this.file);
     renameSync(`${this.path}.partial`, this.path);
   }
@@ -234,10 +239,25 @@ export class ParquetWriter {
     thrift.int64(3, group.rows);
   }
 
+  /** Collects small pieces: a system call for each page header would cost more than encoding the page. */
   private write(bytes: Uint8Array): void {
+    this.bytes += bytes.length;
+    if (this.collected + bytes.length > COLLECT_BYTES) this.flush();
+    if (bytes.length > COLLECT_BYTES) this.writeOut(bytes);
+    else {
+      this.collector.set(bytes, this.collected);
+      this.collected += bytes.length;
+    }
+  }
+
+  private flush(): void {
+    this.writeOut(this.collector.subarray(0, this.collected));
+    this.collected = 0;
+  }
+
+  private writeOut(bytes: Uint8Array): void {
     let from = 0;
     while (from < bytes.length) from += writeSync(this.file, bytes, from, bytes.length - from);
-    this.bytes += bytes.length;
   }
 }
 

@@ -37,6 +37,7 @@ export const REASON_NAMES = [
  * The record is read and not kept, so one object can be reused for all appends.
  */
 export interface RequestRecord {
+  /** Below 2^31, as all ids and token counts. */
   requestId: number;
   tenantId: number;
   outcome: number;

@@ -121,7 +121,7 @@ export async function ttftSplitChart(database: RunDatabase): Promise<string> {
   }));
   return chart({
     width: 1140,
-    height: 210,
+    height: 54 + rows.length * 39,
     marginTop: 8,
     marginLeft: 92,
     marginRight: 70,
@@ -129,7 +129,7 @@ export async function ttftSplitChart(database: RunDatabase): Promise<string> {
     y: { label: null, domain: rows.map(([name]) => String(name)), tickSize: 0, padding: 0.28 },
     color: { domain: [...PHASES], range: PHASES.map((phase) => COLOURS[phase]) },
     marks: [
-      Plot.barX(bars, { x: 'ms', y: 'name', fill: 'phase', order: [...PHASES] as never, insetRight: 0.5 }),
+      Plot.barX(bars, { x: 'ms', y: 'name', fill: 'phase', z: 'phase', order: [...PHASES] as never, insetRight: 0.5 }),
       Plot.text(totals, {
         x: 'ms',
         y: 'name',
@@ -159,7 +159,7 @@ export async function ttftTimeChart(database: RunDatabase, axis: TimeAxis, simul
     y: { label: 'mean TTFT (ms)', labelArrow: 'none', grid: true },
     color: { domain: [...PHASES], range: PHASES.map((phase) => COLOURS[phase]) },
     marks: [
-      Plot.areaY(points, { x: 'time', y: 'ms', fill: 'phase', order: [...PHASES] as never, fillOpacity: 0.92 }),
+      Plot.areaY(points, { x: 'time', y: 'ms', fill: 'phase', z: 'phase', order: [...PHASES] as never, fillOpacity: 0.92 }),
       Plot.ruleY([0], { stroke: '#98a1b0' }),
     ],
   });

@@ -73,7 +73,10 @@ export async function hitChart(database: RunDatabase, axis: TimeAxis, simulatedS
     x: { label: `arrival (${axis.unit})`, labelAnchor: 'center', labelArrow: 'none' },
     y: { label: 'share of input tokens cached', labelArrow: 'none', grid: true, zero: true, tickFormat: '.0%', ticks: 5 },
     color: { domain: tiers, range: TIER_COLOURS.slice(0, 4) },
-    marks: [Plot.areaY(points, { x: 'time', y: 'share', fill: 'tier', order: tiers as never }), Plot.ruleY([0], { stroke: '#98a1b0' })],
+    marks: [
+      Plot.areaY(points, { x: 'time', y: 'share', fill: 'tier', z: 'tier', order: tiers as never }),
+      Plot.ruleY([0], { stroke: '#98a1b0' }),
+    ],
   });
 }
 
@@ -133,7 +136,7 @@ export async function balanceChart(database: RunDatabase): Promise<string | null
     },
     color: { domain: ['prefill', 'decode'], range: [COLOURS.prefill, COLOURS.decode] },
     marks: [
-      Plot.barX(bars, { x: 'chosen', y: (bar: { worker: string; stage: string }) => `${bar.worker} ${bar.stage}`, fill: 'stage' }),
+      Plot.barX(bars, { x: 'chosen', y: (bar: { worker: string; stage: string }) => `${bar.worker} ${bar.stage}`, fill: 'stage', z: null }),
       Plot.text(bars, {
         x: 'chosen',
         y: (bar: { worker: string; stage: string }) => `${bar.worker} ${bar.stage}`,

@@ -24,7 +24,7 @@ export interface SummaryOptions {
  * The summary of a run (JSON). Definitions, over completed requests that arrived after the warm-up:
  * TTFT = first token - arrival; E2E = last token - arrival; TPOT = (last - first token) / (output tokens - 1) per request of two or more tokens, rounded to 1 ns;
  * ITL = every gap between two consecutive tokens of a request, each gap counted once; transfer = transfer end - transfer start.
- * Rates are per simulated second after the warm-up. Quantiles interpolate between order statistics (type 7); those of ITL are within 0.05 %. Null: no such value.
+ * The gaps come from the caller, who leaves out those of the warm-up. Rates are per simulated second after the warm-up. Quantiles interpolate between order statistics (type 7); those of ITL are within 0.05 %. Null: no such value.
  */
 export interface RunSummary {
   submitted: number;
