@@ -84,7 +84,9 @@ export class EventQueue {
   /** Calls `visit` with every pending slot, in no order; events that it rejects are freed and leave the queue. */
   retain(keep: (slot: number) => boolean): void {
     const slots: number[] = [];
-    this.forEach((slot) => slots.push(slot));
+    this.forEach((slot) => {
+      slots.push(slot);
+    });
     this.#clear();
     for (const slot of slots) {
       if (keep(slot)) this.push(slot);

@@ -44,13 +44,13 @@ addExtension({
   Class: Escaped as unknown as new () => Escaped,
   type: 0x42,
   write: (instance: Escaped) => [instance.kind, instance.content],
-  read: ([kind, content]: [number, unknown]) => unescape(kind, content),
+  read: ([kind, content]: [number, unknown]) => restoreEscaped(kind, content),
 } as unknown as Parameters<typeof addExtension>[0]);
 
 /** Records are defined inside each packed buffer, so a frame or a checkpoint needs no learned structures to be read. */
 const packr = new Packr({ useRecords: true, mapsAsObjects: true });
 
-function unescape(kind: number, content: unknown): unknown {
+function restoreEscaped(kind: number, content: unknown): unknown {
   if (kind === negativeZero) return -0;
   if (kind === mapKind) return new Map(content as [unknown, unknown][]);
   if (kind === setKind) return new Set(content as unknown[]);

@@ -128,21 +128,30 @@ export function removeNode(cache: BlockCache, node: number): void {
   cache.nodes--;
 }
 
-/** Evicts `count` blocks as the policy says, reporting each to `events`. Throws when fewer are evictable or the policy names a wrong node. */
+/** Evicts `count` blocks as the policy says, reporting them in order to `events` (runs of anonymous blocks in one row). Throws when fewer are evictable or the policy names a wrong node. */
 export function evictBlocks(cache: BlockCache, count: number, events: KvEventBuffer | null): void {
   if (count > cache.evictableBlocks) {
     throw new RangeError(`cache of ${cache.capacityBlocks} blocks: cannot evict ${count}, only ${cache.evictableBlocks} are unreferenced`);
   }
   let left = count;
+  let anonymous = 0;
   while (left > 0) {
     const node = cache.isLru ? (cache.policyState as LruState).oldest : checkedVictim(cache);
     const held = cache.blocks[node]!;
-    const taken = Math.min(left, held);
-    if (events !== null) pushKvEvent(events, KV_REMOVED, Math.max(0, cache.identity[node]!), 0, taken);
+    // Other policies are asked again for each block: s3-fifo may turn to its other queue in the middle of an extent.
+    const taken = cache.isLru ? Math.min(left, held) : 1;
+    const identity = cache.identity[node]!;
+    if (identity <= 0) anonymous += taken;
+    else if (events !== null) {
+      if (anonymous > 0) pushKvEvent(events, KV_REMOVED, 0, 0, anonymous);
+      anonymous = 0;
+      pushKvEvent(events, KV_REMOVED, identity, 0, 1);
+    }
     if (taken === held) removeNode(cache, node);
     else shrinkNode(cache, node, taken);
     left -= taken;
   }
+  if (anonymous > 0 && events !== null) pushKvEvent(events, KV_REMOVED, 0, 0, anonymous);
 }
 
 /** Drops everything, references or not. */

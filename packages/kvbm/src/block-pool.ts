@@ -65,6 +65,28 @@ export function growSequence(
   return true;
 }
 
+/**
+ * Gives identities to the blocks that the sequence covers within the chain. Only needed by a caller that passed a shorter chain to hide blocks until they are
+ * there (computed, or brought from a tier): pass the chain up to the last block that may be found now.
+ */
+export function commitSequence(
+  pool: BlockPool,
+  sequence: number,
+  chain: Float64Array,
+  chainLength: number,
+  events: KvEventBuffer | null,
+): void {
+  extend(pool, sequence, chain, chainLength, pool.tokens[sequence]!, events);
+}
+
+/** Evicts up to `count` unreferenced blocks ahead of need; returns how many. With Infinity: all, as a reset of the prefix cache. */
+export function evictCached(pool: BlockPool, count: number, events: KvEventBuffer | null): number {
+  const evicted = Math.min(count, pool.cache.evictableBlocks);
+  evictBlocks(pool.cache, evicted, events);
+  pool.evictedBlocks += evicted;
+  return evicted;
+}
+
 /** Ends a sequence: its full blocks stay in the cache (tail first in eviction order), the partial one becomes free. Also ends a suspended one. */
 export function releaseSequence(pool: BlockPool, sequence: number, events: KvEventBuffer | null): void {
   if (pool.states[sequence] === SEQUENCE_SUSPENDED) {

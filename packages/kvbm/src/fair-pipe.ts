@@ -34,14 +34,24 @@ export interface FairPipe {
   finished: number;
 }
 
+/**
+ * Default shares of a host's path to DRAM (G2) and of an NVMe drive (G3). Assumed, not measured: order of magnitude of PCIe Gen5, to be set per host in
+ * the scenario. For comparison, NVIDIA Dynamo's mocker assumes 14 GB/s each way between HBM and DRAM for one worker.
+ */
+export const HOST_DRAM_BANDWIDTH = { deviceBytesPerSecond: 80e9, workerBytesPerSecond: 32e9 } as const;
+export const NVME_BANDWIDTH = { deviceBytesPerSecond: 10e9, workerBytesPerSecond: 10e9 } as const;
+
 export interface FairPipeOptions {
-  /** Default for host DRAM 80e9, for NVMe 10e9 (order of a PCIe Gen5 x16 pair of switches, and of one PCIe Gen5 x4 drive). */
+  /** What the device gives to all transfers together. */
   deviceBytesPerSecond: number;
-  /** Default for host DRAM 32e9 (half of PCIe Gen5 x16's 64e9 each way); Infinity for none. */
+  /** What one worker's transfers can take together; Infinity for no cap. */
   workerBytesPerSecond: number;
   workers: number;
+  /** Fixed time before the bytes of a transfer start to move. */
   latencyNs?: number;
+  /** The scheduler notices completions at multiples of this time only. */
   pollPeriodNs?: number;
+  /** Transfers under way at most. */
   transferLimit?: number;
 }
 

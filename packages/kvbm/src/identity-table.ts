@@ -1,25 +1,31 @@
 /**
  * Map from block identity to a small integer: open addressing with linear probing on one typed array, deletion by backward shift (no tombstones, so
- * look-ups stay short however many blocks come and go). Keys must be positive; identities are mixed, so their low bits serve as the hash.
+ * look-ups stay short however many blocks come and go). Keys must be positive; those that agree in their low 32 bits share a slot, others are spread
+ * by Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4), for numbers in a row would make one long run that deletion walks.
  */
 export interface IdentityTable {
   /** Slot s: identity at 2s (0 where empty), value at 2s + 1. Side by side, so that a look-up costs one cache miss, not two. */
   slots: Float64Array;
   /** Twice the number of slots (a power of two) minus two: masks a doubled slot number. */
   mask: number;
+  /** 32 minus the binary logarithm of the number of slots. */
+  shift: number;
   count: number;
 }
+
+/** 2^32 divided by the golden ratio, made odd. */
+const GOLDEN = 0x9e3779b1;
 
 export function createIdentityTable(expectedKeys: number = 8): IdentityTable {
   let count = 16;
   while (count < expectedKeys * 2) count *= 2;
-  return { slots: new Float64Array(count * 2), mask: count * 2 - 2, count: 0 };
+  return { slots: new Float64Array(count * 2), mask: count * 2 - 2, shift: Math.clz32(count) + 1, count: 0 };
 }
 
 /** Value of `identity`, or -1. */
 export function tableGet(table: IdentityTable, identity: number): number {
-  const { slots, mask } = table;
-  let slot = (identity << 1) & mask;
+  const { slots, mask, shift } = table;
+  let slot = (Math.imul(identity, GOLDEN) >>> shift) << 1;
   for (;;) {
     const key = slots[slot]!;
     if (key === identity) return slots[slot + 1]! | 0;
@@ -30,8 +36,8 @@ export function tableGet(table: IdentityTable, identity: number): number {
 
 export function tableSet(table: IdentityTable, identity: number, value: number): void {
   if (table.count * 4 >= table.mask) growTable(table);
-  const { slots, mask } = table;
-  let slot = (identity << 1) & mask;
+  const { slots, mask, shift } = table;
+  let slot = (Math.imul(identity, GOLDEN) >>> shift) << 1;
   for (;;) {
     const key = slots[slot]!;
     if (key === 0) break;
@@ -48,8 +54,8 @@ export function tableSet(table: IdentityTable, identity: number, value: number):
 
 /** Removes `identity`; returns its value, or -1 when it was not there. */
 export function tableDelete(table: IdentityTable, identity: number): number {
-  const { slots, mask } = table;
-  let hole = (identity << 1) & mask;
+  const { slots, mask, shift } = table;
+  let hole = (Math.imul(identity, GOLDEN) >>> shift) << 1;
   for (;;) {
     const key = slots[hole]!;
     if (key === identity) break;
@@ -63,7 +69,7 @@ export function tableDelete(table: IdentityTable, identity: number): number {
     const key = slots[slot]!;
     if (key === 0) break;
     // A key may fill the hole only when the hole is not before its home slot.
-    if (((slot - (key << 1)) & mask) >= ((slot - hole) & mask)) {
+    if (((slot - ((Math.imul(key, GOLDEN) >>> shift) << 1)) & mask) >= ((slot - hole) & mask)) {
       slots[hole] = key;
       slots[hole + 1] = slots[slot + 1]!;
       hole = slot;
@@ -78,14 +84,16 @@ function growTable(table: IdentityTable): void {
   const { slots } = table;
   const wider = new Float64Array(slots.length * 2);
   const mask = wider.length - 2;
+  const shift = table.shift - 1;
   for (let slot = 0; slot < slots.length; slot += 2) {
     const key = slots[slot]!;
     if (key === 0) continue;
-    let target = (key << 1) & mask;
+    let target = (Math.imul(key, GOLDEN) >>> shift) << 1;
     while (wider[target] !== 0) target = (target + 2) & mask;
     wider[target] = key;
     wider[target + 1] = slots[slot + 1]!;
   }
   table.slots = wider;
   table.mask = mask;
+  table.shift = shift;
 }

@@ -124,7 +124,8 @@ export function storeInTier(store: TierStore, identity: number, parentIdentity: 
     return true;
   }
   if (!makeRoom(store, 1, events)) return false;
-  const parent = parentIdentity > 0 ? findNode(cache, parentIdentity) : -1;
+  // lru never looks at parents, so the default is spared a look-up for each block.
+  const parent = parentIdentity > 0 && !cache.isLru ? findNode(cache, parentIdentity) : -1;
   storeNode(cache, identity, parent, parent < 0 ? 0 : cache.depth[parent]! + 1, 1, 0);
   store.storedBlocks++;
   if (events !== null) pushKvEvent(events, KV_STORED, identity, parentIdentity, 1);

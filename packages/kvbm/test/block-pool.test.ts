@@ -9,8 +9,10 @@ import {
   chainIdentity,
   checkBlockPool,
   clearBlockPool,
+  commitSequence,
   createBlockPool,
   createKvEventBuffer,
+  evictCached,
   evictionPolicyNames,
   freeBlocks,
   growSequence,
@@ -134,10 +136,10 @@ function act(
 describe.each(evictionPolicyNames())('block pool with %s', (policy) => {
   it('does in step what a pool of block objects does', () => {
     fc.assert(
-      fc.property(fc.integer({ min: 6, max: 40 }), fc.array(step, { minLength: 20, maxLength: 120 }), (capacity, steps) => {
+      fc.property(fc.integer({ min: 6, max: 40 }), fc.array(step, { minLength: 20, maxLength: 120, size: 'max' }), (capacity, steps) => {
         runInStep(policy, capacity, steps);
       }),
-      { numRuns: 150, seed: 7 },
+      { numRuns: 100, seed: 7, endOnFailure: true },
     );
   });
 });
@@ -168,6 +170,33 @@ describe('block pool', () => {
     expect(openSequence(pool, EMPTY, 0, 5, Number.POSITIVE_INFINITY, null)).toBe(-1);
     expect(growSequence(pool, held, EMPTY, 0, 17, null)).toBe(false);
     expect(pool).toEqual(before);
+  });
+
+  it('hides blocks behind a shorter chain until they are committed', () => {
+    const pool = createBlockPool({ capacityBlocks: 32, blockTokens: BLOCK_TOKENS });
+    const { identities } = chainOf(5, 4);
+    const sequence = openSequence(pool, identities, 0, 18, 18, null);
+    expect(matchPrefix(pool, identities, 4)).toBe(0);
+    commitSequence(pool, sequence, identities, 3, null);
+    expect(matchPrefix(pool, identities, 4)).toBe(3);
+    commitSequence(pool, sequence, identities, 4, null);
+    expect([matchPrefix(pool, identities, 4), activeBlocks(pool), checkBlockPool(pool)]).toEqual([4, 5, []]);
+  });
+
+  it('shares one copy when two sequences compute the same prefix at the same time', () => {
+    const pool = createBlockPool({ capacityBlocks: 32, blockTokens: BLOCK_TOKENS });
+    const { identities } = chainOf(5, 4);
+    const pair = [0, 0].map(() => openSequence(pool, identities, 0, 17, 17, null));
+    expect(activeBlocks(pool)).toBe(10);
+    for (const sequence of pair) commitSequence(pool, sequence, identities, 4, null);
+    expect([activeBlocks(pool), checkBlockPool(pool)]).toEqual([6, []]);
+  });
+
+  it('evicts ahead of need, as many as there are', () => {
+    const pool = createBlockPool({ capacityBlocks: 8, blockTokens: BLOCK_TOKENS });
+    releaseSequence(pool, openSequence(pool, chainOf(5, 3).identities, 3, 13, 13, null), null);
+    expect([evictCached(pool, 2, null), matchPrefix(pool, chainOf(5, 3).identities, 3), freeBlocks(pool)]).toEqual([2, 1, 7]);
+    expect([evictCached(pool, Number.POSITIVE_INFINITY, null), freeBlocks(pool), pool.evictedBlocks]).toEqual([1, 8, 3]);
   });
 
   it('frees everything at once without prefix caching', () => {

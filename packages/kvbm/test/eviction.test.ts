@@ -73,7 +73,7 @@ describe('eviction policies', () => {
     registerEvictionPolicy({ ...evictionPolicy('lru'), name: 'test-lru-by-interface' });
     const step = fc.tuple(fc.constantFrom('use', 'use', 'hold', 'free', 'evict'), fc.integer({ min: 1, max: 40 }));
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      fc.property(fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {
         const caches = ['lru', 'test-lru-by-interface'].map((name) => createBlockCache(30, name));
         for (const [action, identity] of steps) {
           const outcomes = caches.map((cache) => {

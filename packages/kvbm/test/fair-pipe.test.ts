@@ -6,6 +6,8 @@ import {
   advance,
   createFairPipe,
   type FairPipe,
+  HOST_DRAM_BANDWIDTH,
+  NVME_BANDWIDTH,
   nextCompletionNs,
   offeredBytesPerSecond,
   startTransfer,
@@ -80,7 +82,7 @@ describe('fair pipe', () => {
   });
 
   it('shares: two of one worker halve its cap, eight workers share the host, NVMe has one cap', () => {
-    const dram = () => createFairPipe({ deviceBytesPerSecond: 80 * GB, workerBytesPerSecond: 32 * GB, workers: 8 });
+    const dram = () => createFairPipe({ ...HOST_DRAM_BANDWIDTH, workers: 8 });
     const same = { atNs: 0, bytes: 16_000_000 };
     expect(
       runPipe(dram(), [
@@ -94,7 +96,7 @@ describe('fair pipe', () => {
         Array.from({ length: 8 }, (_, worker) => ({ ...same, worker })),
       ),
     ).toEqual(new Array(8).fill(1_600_000));
-    const nvme = createFairPipe({ deviceBytesPerSecond: 10 * GB, workerBytesPerSecond: Number.POSITIVE_INFINITY, workers: 8 });
+    const nvme = createFairPipe({ ...NVME_BANDWIDTH, workerBytesPerSecond: Number.POSITIVE_INFINITY, workers: 8 });
     expect(
       runPipe(nvme, [
         { ...same, worker: 0 },
@@ -128,7 +130,7 @@ describe('fair pipe', () => {
   it('agrees with the ideal processor-sharing course to within the rounding to whole nanoseconds', () => {
     fc.assert(
       fc.property(
-        fc.array(start, { minLength: 1, maxLength: 25 }),
+        fc.array(start, { minLength: 1, maxLength: 25, size: 'max' }),
         fc.constantFrom(12, 25, 80),
         fc.constantFrom(0, 700),
         (starts, device, latencyNs) => {
@@ -149,12 +151,16 @@ describe('fair pipe', () => {
   it('does not depend on how often it is asked, nor on a restore by copy', () => {
     const options = { deviceBytesPerSecond: 25 * GB, workerBytesPerSecond: 20 * GB, workers: 4, latencyNs: 300, pollPeriodNs: 128 };
     fc.assert(
-      fc.property(fc.array(start, { minLength: 1, maxLength: 20 }), fc.array(fc.nat(60_000), { maxLength: 40 }), (starts, polls) => {
-        const plain = createFairPipe(options);
-        const polled = structuredClone(createFairPipe(options));
-        expect(runPipe(polled, starts, polls)).toEqual(runPipe(plain, starts));
-        expect(polled.movedBytes).toBe(plain.movedBytes);
-      }),
+      fc.property(
+        fc.array(start, { minLength: 1, maxLength: 20, size: 'max' }),
+        fc.array(fc.nat(60_000), { maxLength: 40, size: 'max' }),
+        (starts, polls) => {
+          const plain = createFairPipe(options);
+          const polled = structuredClone(createFairPipe(options));
+          expect(runPipe(polled, starts, polls)).toEqual(runPipe(plain, starts));
+          expect(polled.movedBytes).toBe(plain.movedBytes);
+        },
+      ),
       { numRuns: 60, seed: 6 },
     );
   });

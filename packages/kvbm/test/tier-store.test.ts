@@ -35,7 +35,7 @@ describe('tier store', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...evictionPolicyNames()),
-        fc.array(fc.integer({ min: 1, max: 30 }), { maxLength: 200 }),
+        fc.array(fc.integer({ min: 1, max: 30 }), { maxLength: 200, size: 'max' }),
         (policy, offers) => {
           const store = createTierStore({ name: 'G2', capacityBlocks: 10, policy });
           let list: number[] = [];
@@ -136,12 +136,20 @@ describe('onboard plan', () => {
     expect(planOnboard(asked, sources, (start, end) => (end - start) * 1000, createOnboardPlan()).toBlock).toBe(1);
   });
 
+  it('plans over more blocks than it has room for at first', () => {
+    const identities = Array.from({ length: 300 }, (_, index) => index + 1);
+    const sources = [{ store: tierOf(identities, 300), bytesPerSecond: 1e12, latencyNs: 0 }];
+    const asked = { ...question, chain: Float64Array.from(identities), chainLength: 300, promptTokens: 4900 };
+    const plan = planOnboard(asked, sources, (start, end) => (end - start) * 100, createOnboardPlan());
+    expect([plan.toBlock, plan.blocksPerSource]).toEqual([300, [300]]);
+  });
+
   it('finds the best cut of all', () => {
     const holder = fc.constantFrom(0, 1, 2, 3);
     const speed = fc.record({ bytesPerSecond: fc.constantFrom(1e8, 1e9, 1e10), latencyNs: fc.nat(9000) });
     fc.assert(
       fc.property(
-        fc.array(holder, { minLength: 1, maxLength: 90 }),
+        fc.array(holder, { minLength: 1, maxLength: 90, size: 'max' }),
         fc.array(speed, { minLength: 3, maxLength: 3 }),
         fc.nat(40),
         fc.nat(4),

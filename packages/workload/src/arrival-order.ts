@@ -38,8 +38,8 @@ export function createArrivalQueue(file: string, reorderRows: number, tickNs: nu
   };
 }
 
-/** Takes a row; rows that are ready are appended to `ready`. Throws when the row's arrival lies before one already passed on. */
-export function offerRow(queue: ArrivalQueue, row: TraceRow, ready: TraceRow[]): void {
+/** Takes a row; rows that are ready go to `emit`. Throws when the row's arrival lies before one already passed on. */
+export function offerRow(queue: ArrivalQueue, row: TraceRow, emit: (row: TraceRow) => void): void {
   const limitNs = queue.fromFirst ? MAX_FROM_FIRST_NS : Number.MAX_SAFE_INTEGER;
   if (!(Math.abs(row.arrivalNs) <= limitNs)) {
     rejectValue(
@@ -51,7 +51,7 @@ export function offerRow(queue: ArrivalQueue, row: TraceRow, ready: TraceRow[]):
   }
   if (row.arrivalNs < queue.lastNs) throw orderError(queue, row);
   if (queue.reorderRows === 0) {
-    passRow(queue, row, ready);
+    passRow(queue, row, emit);
     return;
   }
   const waiting = queue.waiting;
@@ -62,31 +62,31 @@ export function offerRow(queue: ArrivalQueue, row: TraceRow, ready: TraceRow[]):
   }
   // Half of the window at a time, so that removing from the front costs little a row.
   if (waiting.length >= queue.reorderRows)
-    for (const early of waiting.splice(0, Math.ceil(waiting.length / 2))) passRow(queue, early, ready);
+    for (const early of waiting.splice(0, Math.ceil(waiting.length / 2))) passRow(queue, early, emit);
 }
 
-/** The end of the trace: everything held is appended to `ready`. */
-export function flushRows(queue: ArrivalQueue, ready: TraceRow[]): void {
-  for (const row of queue.waiting) passRow(queue, row, ready);
+/** The end of the trace: everything held goes to `emit`. */
+export function flushRows(queue: ArrivalQueue, emit: (row: TraceRow) => void): void {
+  for (const row of queue.waiting) passRow(queue, row, emit);
   queue.waiting = [];
-  if (queue.tick.length > 0) releaseTick(queue, queue.tickNs, ready);
+  if (queue.tick.length > 0) releaseTick(queue, queue.tickNs, emit);
 }
 
-function passRow(queue: ArrivalQueue, row: TraceRow, ready: TraceRow[]): void {
+function passRow(queue: ArrivalQueue, row: TraceRow, emit: (row: TraceRow) => void): void {
   const arrivalNs = row.arrivalNs;
   if (Number.isNaN(queue.originNs)) queue.originNs = arrivalNs;
   row.arrivalNs = arrivalNs - queue.originNs;
-  if (queue.tickNs === 0) ready.push(row);
-  else passTick(queue, row, arrivalNs, ready);
+  if (queue.tickNs === 0) emit(row);
+  else passTick(queue, row, arrivalNs, emit);
   queue.lastNs = arrivalNs;
   queue.lastLine = row.line;
 }
 
-function passTick(queue: ArrivalQueue, row: TraceRow, arrivalNs: number, ready: TraceRow[]): void {
+function passTick(queue: ArrivalQueue, row: TraceRow, arrivalNs: number, emit: (row: TraceRow) => void): void {
   if (queue.tick.length > 0 && arrivalNs > queue.lastNs) {
     // A finer clock shows by smaller gaps: the tick is the smallest gap seen so far.
     queue.tickNs = Math.min(queue.tickNs, arrivalNs - queue.lastNs);
-    releaseTick(queue, queue.tickNs, ready);
+    releaseTick(queue, queue.tickNs, emit);
   }
   if (queue.tick.length >= MAX_TICK_ROWS) {
     rejectValue(
@@ -100,11 +100,11 @@ function passTick(queue: ArrivalQueue, row: TraceRow, arrivalNs: number, ready: 
 }
 
 /** n requests of one timestamp t get t, t + tick / n, t + 2 tick / n ...: same order, same tick, no draw. */
-function releaseTick(queue: ArrivalQueue, tickNs: number, ready: TraceRow[]): void {
+function releaseTick(queue: ArrivalQueue, tickNs: number, emit: (row: TraceRow) => void): void {
   const count = queue.tick.length;
   for (const [index, row] of queue.tick.entries()) {
     row.arrivalNs += Math.floor((tickNs * index) / count);
-    ready.push(row);
+    emit(row);
   }
   queue.tick = [];
 }

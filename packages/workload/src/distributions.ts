@@ -56,17 +56,35 @@ function polynomial(coefficients: number[], x: number): number {
   return value;
 }
 
-/** Inverse of the gamma distribution with mean 1 and the given shape (1 / CV^2), by bisection on a logarithmic scale: exact to 1e-13. */
+/**
+ * Inverse of the gamma distribution with mean 1 and the given shape (1 / CV^2): Newton's method in the logarithm of x, which keeps small
+ * shapes well-behaved, started from Wilson and Hilferty's (1931) cube approximation and kept inside a shrinking bracket.
+ */
 export function gammaQuantile(probability: number, shape: number): number {
   if (probability <= 0) return 0;
-  let low = -745;
+  const logGammaShape = logGamma(shape);
+  let low = -745 / Math.min(1, shape);
   let high = Math.log(shape + 40 * Math.sqrt(shape) + 60);
-  for (let step = 0; step < 64 && high - low > 1e-14 * Math.max(1, Math.abs(low)); step++) {
-    const middle = (low + high) / 2;
-    if (gammaProbability(Math.exp(middle), shape) < probability) low = middle;
-    else high = middle;
+  let logX = Math.max(low, Math.min(high, gammaGuess(probability, shape, logGammaShape)));
+  for (let step = 0; step < 100; step++) {
+    const x = Math.exp(logX);
+    const excess = gammaProbability(x, shape) - probability;
+    if (excess > 0) high = logX;
+    else low = logX;
+    // The derivative of P(shape, e^z) in z is x times the density.
+    const next = logX - excess / Math.exp(shape * logX - x - logGammaShape);
+    const moved = next > low && next < high ? next : (low + high) / 2;
+    if (Math.abs(moved - logX) < 1e-13 * Math.max(1, Math.abs(logX))) return Math.exp(moved) / shape;
+    logX = moved;
   }
-  return Math.exp((low + high) / 2) / shape;
+  return Math.exp(logX) / shape;
+}
+
+/** ln x to start from: Wilson-Hilferty, or the leading term of the series, x^shape / Gamma(shape + 1) = p, where the cube is not positive. */
+function gammaGuess(probability: number, shape: number, logGammaShape: number): number {
+  const root = 1 - 1 / (9 * shape) + normalQuantile(probability) / (3 * Math.sqrt(shape));
+  if (root > 0.2) return Math.log(shape) + 3 * Math.log(root);
+  return (Math.log(probability) + Math.log(shape) + logGammaShape) / shape;
 }
 
 /** The regularised lower incomplete gamma function P(shape, x): series below shape + 1, Lentz's continued fraction above (DLMF 8.11, 8.9). */

@@ -57,6 +57,7 @@ export type WorkloadState = IndependentWorkloadState | SessionWorkloadState | Mo
 
 const DEFAULT_BLOCK_TOKENS = 16;
 const BATCH_REQUESTS = 8192;
+const NO_HASHES: readonly number[] = [];
 
 /** Names of the streams, for whoever supplies them. */
 export const WORKLOAD_STREAMS: (keyof WorkloadStreams)[] = [
@@ -171,6 +172,7 @@ function nextIndependent(state: IndependentWorkloadState, streams: WorkloadStrea
   row.outputTokens = sampleLength(spec.outputTokens, streams.outputs);
   row.tenant = state.tenantChoice === null ? 0 : chooseWeighted(state.tenantChoice, streams.tenants);
   row.session = -1;
+  row.hashes = NO_HASHES;
   if (groups === null) return;
   const group = chooseGroup(groups, streams.prefixes);
   row.inputTokens += groups.prefixTokens[group]!;

@@ -5,7 +5,7 @@ export * from './connection-pool.js';
 export * from './distributions.js';
 export * from './generate.js';
 export { MOONCAKE_BLOCK_TOKENS } from './json-traces.js';
-export { checkLength, type LengthSpec, lengthQuantile, sampleLength } from './lengths.js';
+export { checkLength, empiricalLength, type LengthSpec, lengthQuantile, sampleLength } from './lengths.js';
 export type { MooncakeLikeSpec, MooncakeLikeState } from './mooncake-like.js';
 export { plainCsvHeader, plainCsvRows } from './plain-csv.js';
 export * from './prefix-groups.js';

@@ -38,6 +38,21 @@ export function lengthQuantile(spec: LengthSpec, probability: number): number {
   }
 }
 
+/** The empirical distribution of measured lengths: `points` equally spaced quantiles, so resampling follows the data. */
+export function empiricalLength(lengths: Int32Array, points = 201): LengthSpec {
+  if (lengths.length === 0 || points < 2)
+    throw new RangeError(`empiricalLength: ${lengths.length} lengths, ${points} points; needs 1 and 2 or more`);
+  const sorted = lengths.slice().sort();
+  const quantiles: [number, number][] = [];
+  for (let index = 0; index < points; index++) {
+    const rank = (index / (points - 1)) * (sorted.length - 1);
+    const below = sorted[Math.floor(rank)]!;
+    const value = below + (rank - Math.floor(rank)) * (sorted[Math.ceil(rank)]! - below);
+    quantiles.push([index / (points - 1), Math.round(value)]);
+  }
+  return { kind: 'quantiles', points: quantiles };
+}
+
 /** Refuses a specification that has no meaning; `name` says whose it is. */
 export function checkLength(spec: LengthSpec, name: string): void {
   switch (spec.kind) {

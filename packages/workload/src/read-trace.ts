@@ -3,7 +3,14 @@ import { azureParser, burstGptParser } from './csv-traces.js';
 import { dynamoParser, mooncakeParser } from './json-traces.js';
 import { readLines } from './lines.js';
 import { plainCsvParser } from './plain-csv.js';
-import { appendRequest, createRequestTableBuilder, finishRequestTable, joinRequestTables, type RequestTable } from './requests.js';
+import {
+  appendRequest,
+  createRequestTableBuilder,
+  finishRequestTable,
+  joinRequestTables,
+  type RequestTable,
+  type RequestTableBuilder,
+} from './requests.js';
 import { rejectValue, TraceError, type TracePlace } from './trace-error.js';
 import {
   ARRIVAL_CONVENTIONS,
@@ -24,7 +31,7 @@ export interface ReadTraceOptions {
   badRows?: 'stop' | 'count';
   /** Block size for prefix groups of a plain CSV, tokens; default 16. */
   prefixBlockTokens?: number;
-  /** Rows a batch; default 2,048. */
+  /** Rows a batch; default 8,192. */
   batchRequests?: number;
 }
 
@@ -45,7 +52,9 @@ export interface TraceReport {
 
 const MAX_REPORTED_REJECTIONS = 20;
 const DEFAULT_PREFIX_BLOCK_TOKENS = 16;
-const DEFAULT_BATCH_REQUESTS = 2048;
+const DEFAULT_BATCH_REQUESTS = 8192;
+/** A large batch starts with room for this many rows and grows. */
+const INITIAL_ROWS = 8192;
 
 export function createTraceReport(file: string): TraceReport {
   return { file, format: '', lines: 0, requests: 0, spreadTickNs: 0, otherEvents: 0, rejectedRows: 0, rejections: [] };
@@ -71,10 +80,10 @@ export async function* streamTrace(
   const reading = startReading(file, options, report);
   for await (const lines of readLines(file)) {
     for (const line of lines) takeLine(reading, line);
-    if (reading.ready.length >= reading.batchRequests) yield* takeBatches(reading, reading.batchRequests);
+    yield* takeBatches(reading);
   }
   finishReading(reading);
-  yield* takeBatches(reading, 1);
+  yield* takeBatches(reading);
 }
 
 interface Reading {
@@ -84,7 +93,11 @@ interface Reading {
   blankLine: number;
   parser: LineParser | null;
   queue: ReturnType<typeof createArrivalQueue>;
-  ready: TraceRow[];
+  /** Takes a row whose arrival is final. */
+  emit: (row: TraceRow) => void;
+  /** The batch being filled; null between batches. */
+  builder: RequestTableBuilder | null;
+  finished: RequestTable[];
   passed: number;
   batchRequests: number;
   tenants: NameTable;
@@ -94,19 +107,22 @@ interface Reading {
 function startReading(file: string, options: ReadTraceOptions, report: TraceReport): Reading {
   const batchRequests = positiveOption('batchRequests', options.batchRequests ?? DEFAULT_BATCH_REQUESTS);
   positiveOption('prefixBlockTokens', options.prefixBlockTokens ?? DEFAULT_PREFIX_BLOCK_TOKENS);
-  return {
+  const reading: Reading = {
     options,
     report,
     place: { file, line: 0 },
     blankLine: 0,
     parser: null,
     queue: createArrivalQueue(file, 0, 0, false),
-    ready: [],
+    emit: (row) => addRow(reading, row),
+    builder: null,
+    finished: [],
     passed: 0,
     batchRequests,
     tenants: createNameTable('tenant', ['default']),
     sessions: createNameTable('session'),
   };
+  return reading;
 }
 
 function positiveOption(name: string, value: number): number {
@@ -162,7 +178,7 @@ function parseRow(reading: Reading, line: string): void {
   try {
     const row = reading.parser!.parse(line, reading.place);
     if (row === null) report.otherEvents++;
-    else offerRow(reading.queue, row, reading.ready);
+    else offerRow(reading.queue, row, reading.emit);
   } catch (error) {
     if (reading.options.badRows !== 'count' || !(error instanceof TraceError)) throw error;
     report.rejectedRows++;
@@ -171,34 +187,36 @@ function parseRow(reading: Reading, line: string): void {
 }
 
 function finishReading(reading: Reading): void {
-  flushRows(reading.queue, reading.ready);
-  if (reading.passed + reading.ready.length > 0) return;
+  flushRows(reading.queue, reading.emit);
+  if (reading.builder !== null) finishBatch(reading, reading.builder);
+  if (reading.passed > 0) return;
   const { file, line } = reading.place;
   const rejected = reading.report.rejectedRows;
   const detail = rejected > 0 ? `: all ${rejected} rows were rejected, the first: ${reading.report.rejections[0]}` : '';
   throw new TraceError(file, line, '', `${line === 0 ? 'the file is empty' : 'no requests'}${detail}; expected at least one request`);
 }
 
-/** Cuts full batches (of at least `least` rows) off the rows that are ready. */
-function* takeBatches(reading: Reading, least: number): Generator<RequestTable> {
-  const ready = reading.ready;
-  let start = 0;
-  while (ready.length - start >= least) {
-    const end = Math.min(ready.length, start + reading.batchRequests);
-    yield buildBatch(reading, start, end);
-    start = end;
-  }
-  reading.ready = ready.slice(start);
+/** Hands out the batches that are complete. */
+function* takeBatches(reading: Reading): Generator<RequestTable> {
+  const finished = reading.finished;
+  if (finished.length === 0) return;
+  reading.finished = [];
+  yield* finished;
 }
 
-function buildBatch(reading: Reading, start: number, end: number): RequestTable {
-  const builder = createRequestTableBuilder(reading.parser!.blockTokens, reading.passed, end - start);
-  for (let index = start; index < end; index++) appendRequest(builder, reading.ready[index]!);
-  reading.passed += end - start;
-  reading.report.requests = reading.passed;
-  reading.report.spreadTickNs = reading.queue.tickNs;
+function addRow(reading: Reading, row: TraceRow): void {
+  reading.builder ??= createRequestTableBuilder(reading.parser!.blockTokens, reading.passed, Math.min(reading.batchRequests, INITIAL_ROWS));
+  appendRequest(reading.builder, row);
+  if (reading.builder.table.requestCount >= reading.batchRequests) finishBatch(reading, reading.builder);
+}
+
+function finishBatch(reading: Reading, builder: RequestTableBuilder): void {
   const table = finishRequestTable(builder);
   table.tenantNames = reading.tenants.names;
   table.sessionNames = reading.sessions.names;
-  return table;
+  reading.builder = null;
+  reading.finished.push(table);
+  reading.passed += table.requestCount;
+  reading.report.requests = reading.passed;
+  reading.report.spreadTickNs = reading.queue.tickNs;
 }

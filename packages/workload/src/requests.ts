@@ -207,11 +207,16 @@ export function requestName(table: RequestTable, row: number): string {
 function keepName(builder: RequestTableBuilder, name: string): void {
   const table = builder.table;
   if (builder.namesAreNumbers) {
-    if (name === '' || name === String(table.firstRequest + table.requestCount)) return;
+    if (name === '' || isNumeral(name, table.firstRequest + table.requestCount)) return;
     builder.namesAreNumbers = false;
     for (let row = 0; row < table.requestCount; row++) table.requestNames.push(String(table.firstRequest + row));
   }
   table.requestNames.push(name);
+}
+
+/** Whether `name` is the decimal numeral of `number`; without writing the number out, which costs more than all the rest of a row. */
+function isNumeral(name: string, number: number): boolean {
+  return +name === number && (name.length === 1 || name.charCodeAt(0) !== 48) && /^\d+$/.test(name);
 }
 
 function appendHashes(builder: RequestTableBuilder, hashes: ArrayLike<number>): void {

@@ -27,6 +27,7 @@ export interface TraceStatistics {
   requests: number;
   /** From the first to the last arrival. */
   durationS: number;
+  /** NaN when all arrive at once. */
   requestsPerSecond: number;
   inputTokensPerSecond: number;
   outputTokensPerSecond: number;
@@ -117,7 +118,7 @@ export function finishTally(tally: TraceTally): TraceStatistics {
   const meanGapS = durationS / gaps;
   const input = lengthStatistics(tally.inputCounts);
   const output = lengthStatistics(tally.outputCounts);
-  const requestsPerSecond = tally.requests / durationS;
+  const requestsPerSecond = durationS > 0 ? tally.requests / durationS : Number.NaN;
   const meanWindow = tally.windowSum / tally.windowIndex;
   const windowVariance = (tally.windowSquares - tally.windowSum * meanWindow) / (tally.windowIndex - 1);
   return {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { gunzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { generateRequests, type RequestTable, readTrace, streamTrace, traceStatistics, writePlainCsv } from '@braess/workload';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -130,11 +130,13 @@ describe('streaming', () => {
     expect(rows).toBe(table.requestCount);
   });
 
-  it('may stop early without leaving the file open', async () => {
-    const path = temporaryFile('long.csv', `arrival_s,input_tokens,output_tokens\n${'1,1,1\n'.repeat(100_000)}`);
-    for await (const batch of streamTrace(path, { batchRequests: 10 })) {
-      expect(batch.requestCount).toBe(10);
-      break;
+  it('may stop early, plain or gzipped', async () => {
+    const text = `arrival_s,input_tokens,output_tokens\n${Array.from({ length: 200_000 }, (_, row) => `${row},${1 + ((row * 7919) % 10_007)},1\n`).join('')}`;
+    for (const path of [temporaryFile('long.csv', text), temporaryFile('long.csv.gz', gzipSync(text))]) {
+      for await (const batch of streamTrace(path, { batchRequests: 10 })) {
+        expect(batch.requestCount).toBe(10);
+        break;
+      }
     }
   });
 });

@@ -187,10 +187,11 @@ describe('weights', () => {
       uniformFrom(2),
     );
     const owner = new Map<number, number>();
-    for (let row = 0; row < 500; row++)
-      expect(owner.get(table.session[row]!) ?? table.tenant[row]).toBe(
-        (owner.set(table.session[row]!, table.tenant[row]!), table.tenant[row]),
-      );
+    for (let row = 0; row < 500; row++) {
+      const tenant = table.tenant[row]!;
+      expect(owner.get(table.session[row]!) ?? tenant).toBe(tenant);
+      owner.set(table.session[row]!, tenant);
+    }
     expect(new Set(table.tenant).size).toBe(2);
   });
 });
