@@ -138,7 +138,7 @@ export function earliestCompletionNs(allocator: FlowAllocator, nowNs: number, fl
   settle(allocator);
   const slot = slotOf(allocator, flowId);
   let best = allocator.capBytesPerSecond[slot]!;
-  const base = slot * allocator.hopLimit;
+  const base = slot << allocator.hopShift;
   for (let hop = 0; hop < allocator.hops[slot]!; hop++) {
     const free = allocator.freeBytesPerSecond[allocator.pathLinks[base + hop]!]!;
     if (free < best) best = free;
@@ -168,7 +168,7 @@ export function countBytes(allocator: FlowAllocator, slot: number, doneBytes: nu
   const newBytes = Math.floor(doneBytes) - allocator.countedBytes[slot]!;
   if (newBytes <= 0) return;
   allocator.countedBytes[slot]! += newBytes;
-  const base = slot * allocator.hopLimit;
+  const base = slot << allocator.hopShift;
   for (let hop = 0; hop < allocator.hops[slot]!; hop++) allocator.linkMovedBytes[allocator.pathLinks[base + hop]!]! += newBytes;
 }
 
@@ -199,8 +199,8 @@ function complete(allocator: FlowAllocator, slot: number): void {
 
 /** Hangs a flow into its links; returns its completion as far as it is known before the next solve. */
 function attach(allocator: FlowAllocator, slot: number, path: Int32Array, hopCount: number): number {
-  const { hopLimit, linkHead, linkFlowCount, nowNs } = allocator;
-  const base = slot * hopLimit;
+  const { hopShift, linkHead, linkFlowCount, nowNs } = allocator;
+  const base = slot << hopShift;
   allocator.hops[slot] = hopCount;
   allocator.anchorNs[slot] = nowNs;
   const leftBytes = allocator.sizeBytes[slot]! - allocator.doneBytes[slot]!;
@@ -230,7 +230,7 @@ function attach(allocator: FlowAllocator, slot: number, path: Int32Array, hopCou
 }
 
 function detach(allocator: FlowAllocator, slot: number): void {
-  const base = slot * allocator.hopLimit;
+  const base = slot << allocator.hopShift;
   for (let hop = 0; hop < allocator.hops[slot]!; hop++) {
     const entry = base + hop;
     const link = allocator.pathLinks[entry]!;

@@ -40,7 +40,7 @@ function seed(allocator: FlowAllocator, scratch: SolverScratch): void {
     const link = allocator.dirtyLinks[i]!;
     const wholeLink = allocator.linkDirty[link] === 2;
     for (let entry = allocator.linkHead[link]!; entry !== -1; entry = allocator.nextEntry[entry]!) {
-      const slot = (entry / allocator.hopLimit) | 0;
+      const slot = entry >> allocator.hopShift;
       if (wholeLink || allocator.bottlenecks[slot] === link) include(allocator, scratch, slot);
     }
   }
@@ -57,22 +57,42 @@ function include(allocator: FlowAllocator, scratch: SolverScratch, slot: number)
   scratch.newBottleneck[slot] = allocator.bottlenecks[slot]!;
   const rate = allocator.rates[slot]!;
   const weight = allocator.weights[slot]!;
-  const base = slot * allocator.hopLimit;
-  for (let hop = 0; hop < allocator.hops[slot]!; hop++) {
-    const link = allocator.pathLinks[base + hop]!;
+  const start = slot << allocator.hopShift;
+  const end = start + allocator.hops[slot]!;
+  const { dominators, freeBytesPerSecond } = allocator;
+  let openEnd = start;
+  let ownLevel = allocator.capBytesPerSecond[slot]! / weight;
+  let ownBottleneck = CAPPED;
+  for (let entry = start; entry < end; entry++) {
+    const link = allocator.pathLinks[entry]!;
+    if (allocator.linkFlowCount[link] === 1) {
+      // A link with no other flow on it is a cap by another name.
+      const level = freeBytesPerSecond[link]! / weight;
+      if (level < ownLevel) {
+        ownLevel = level;
+        ownBottleneck = link;
+      }
+      continue;
+    }
+    const dominator = dominators[link]!;
+    if (dominator !== -1 && freeBytesPerSecond[dominator]! <= freeBytesPerSecond[link]!) continue;
     if (scratch.linkStamp[link] !== scratch.epoch) openLink(allocator, scratch, link);
     scratch.free[link]! += rate;
     scratch.weight[link]! += weight;
     scratch.count[link]!++;
+    scratch.openPath[openEnd++] = link;
   }
+  scratch.openEnd[slot] = openEnd;
+  scratch.ownLevel[slot] = ownLevel;
+  scratch.ownBottleneck[slot] = ownBottleneck;
 }
 
 function openLink(allocator: FlowAllocator, scratch: SolverScratch, link: number): void {
-  const { hopLimit, linkHead, nextEntry, rates } = allocator;
+  const { hopShift, linkHead, nextEntry, rates } = allocator;
   scratch.linkStamp[link] = scratch.epoch;
   scratch.openLinks[scratch.openCount++] = link;
   let free = allocator.freeBytesPerSecond[link]!;
-  for (let entry = linkHead[link]!; entry !== -1; entry = nextEntry[entry]!) free -= rates[(entry / hopLimit) | 0]!;
+  for (let entry = linkHead[link]!; entry !== -1; entry = nextEntry[entry]!) free -= rates[entry >> hopShift]!;
   scratch.free[link] = free;
   scratch.weight[link] = 0;
   scratch.count[link] = 0;
@@ -125,29 +145,29 @@ function levelLinks(scratch: SolverScratch): void {
 
 /** Finds each flow's lowest level, and takes a vote from every link of it that lies higher. */
 function findLowest(allocator: FlowAllocator, scratch: SolverScratch): void {
-  const { pathLinks, hopLimit, hops, capBytesPerSecond, weights } = allocator;
-  const { unfixed, linkLevel, lowestFor, flowLevel } = scratch;
+  const { hopShift } = allocator;
+  const { unfixed, linkLevel, lowestFor, flowLevel, openPath, openEnd, ownLevel } = scratch;
   for (let i = 0; i < scratch.unfixedFlows; i++) {
     const slot = unfixed[i]!;
-    const start = slot * hopLimit;
-    const end = start + hops[slot]!;
-    let level = capBytesPerSecond[slot]! / weights[slot]!;
+    const start = slot << hopShift;
+    const end = openEnd[slot]!;
+    let level = ownLevel[slot]!;
     for (let entry = start; entry < end; entry++) {
-      const other = linkLevel[pathLinks[entry]!]!;
+      const other = linkLevel[openPath[entry]!]!;
       if (other < level) level = other;
     }
     flowLevel[slot] = level;
     for (let entry = start; entry < end; entry++) {
-      const link = pathLinks[entry]!;
+      const link = openPath[entry]!;
       if (linkLevel[link]! > level) lowestFor[link]!--;
     }
   }
 }
 
-/** Fixes the flows at their cap and those on a link that is the lowest for all its flows; keeps the rest. */
+/** Fixes the flows at their own limit and those on a link that is the lowest for all its flows; keeps the rest. */
 function fixSettled(allocator: FlowAllocator, scratch: SolverScratch): void {
-  const { pathLinks, hopLimit, hops, capBytesPerSecond, weights } = allocator;
-  const { unfixed, linkLevel, lowestFor, flowLevel, settledAt } = scratch;
+  const { hopShift } = allocator;
+  const { unfixed, linkLevel, lowestFor, flowLevel, settledAt, openPath, openEnd, ownLevel } = scratch;
   for (let i = 0; i < scratch.activeCount; i++) {
     const link = scratch.activeLinks[i]!;
     settledAt[link] = lowestFor[link] === scratch.unfixedCount[link] ? linkLevel[link]! : -1;
@@ -156,20 +176,20 @@ function fixSettled(allocator: FlowAllocator, scratch: SolverScratch): void {
   for (let i = 0; i < scratch.unfixedFlows; i++) {
     const slot = unfixed[i]!;
     const level = flowLevel[slot]!;
-    const start = slot * hopLimit;
-    const end = start + hops[slot]!;
-    let entry = start;
-    while (entry < end && settledAt[pathLinks[entry]!] !== level) entry++;
-    if (entry < end) fix(allocator, scratch, slot, level * weights[slot]!, level, pathLinks[entry]!);
-    else if (level === capBytesPerSecond[slot]! / weights[slot]!) fix(allocator, scratch, slot, capBytesPerSecond[slot]!, level, CAPPED);
+    const end = openEnd[slot]!;
+    let entry = slot << hopShift;
+    while (entry < end && settledAt[openPath[entry]!] !== level) entry++;
+    if (entry < end) fix(allocator, scratch, slot, level, openPath[entry]!);
+    else if (level === ownLevel[slot]) fix(allocator, scratch, slot, level, scratch.ownBottleneck[slot]!);
     else unfixed[kept++] = slot;
   }
   scratch.unfixedFlows = kept;
 }
 
-function fix(allocator: FlowAllocator, scratch: SolverScratch, slot: number, rate: number, level: number, bottleneck: number): void {
-  const { residual, weightLeft, unfixedCount, movedStamp, fillEpoch, newRate } = scratch;
-  const { pathLinks } = allocator;
+function fix(allocator: FlowAllocator, scratch: SolverScratch, slot: number, level: number, bottleneck: number): void {
+  const { residual, weightLeft, unfixedCount, movedStamp, fillEpoch, newRate, openPath } = scratch;
+  const weight = allocator.weights[slot]!;
+  const rate = bottleneck === CAPPED ? allocator.capBytesPerSecond[slot]! : level * weight;
   const before = newRate[slot]!;
   const moved = scratch.newBottleneck[slot] !== bottleneck || Math.abs(rate - before) > before * UNCHANGED;
   scratch.fixedStamp[slot] = fillEpoch;
@@ -177,13 +197,10 @@ function fix(allocator: FlowAllocator, scratch: SolverScratch, slot: number, rat
   scratch.newLevel[slot] = level;
   scratch.newBottleneck[slot] = bottleneck;
   if (bottleneck >= 0) scratch.filledLevel[bottleneck] = level;
-  const start = slot * allocator.hopLimit;
-  const end = start + allocator.hops[slot]!;
-  const weight = allocator.weights[slot]!;
-  for (let entry = start; entry < end; entry++) {
-    const link = pathLinks[entry]!;
-    const left = residual[link]! - rate;
-    residual[link] = Math.max(left, 0);
+  const end = scratch.openEnd[slot]!;
+  for (let entry = slot << allocator.hopShift; entry < end; entry++) {
+    const link = openPath[entry]!;
+    residual[link] = Math.max(residual[link]! - rate, 0);
     weightLeft[link]! -= weight;
     unfixedCount[link]!--;
     if (!moved || movedStamp[link] === fillEpoch) continue;
@@ -201,26 +218,33 @@ function widen(allocator: FlowAllocator, scratch: SolverScratch): void {
 }
 
 function widenAt(allocator: FlowAllocator, scratch: SolverScratch, link: number): void {
-  const { hopLimit, linkHead, nextEntry, rates, levels, bottlenecks, tolerance } = allocator;
+  const { hopShift, linkHead, nextEntry, rates, levels, bottlenecks, tolerance } = allocator;
   const { fixedStamp, fillEpoch } = scratch;
+  const filledLevel = scratch.filledLevel[link]!;
+  const due = filledLevel >= 0 ? filledLevel * (1 + tolerance) : Number.POSITIVE_INFINITY;
   let load = 0;
   let highest = 0;
+  let concerned = false;
   for (let entry = linkHead[link]!; entry !== -1; entry = nextEntry[entry]!) {
-    const slot = (entry / hopLimit) | 0;
-    const filled = fixedStamp[slot] === fillEpoch;
-    load += filled ? scratch.newRate[slot]! : rates[slot]!;
-    const level = filled ? scratch.newLevel[slot]! : levels[slot]!;
+    const slot = entry >> hopShift;
+    if (fixedStamp[slot] === fillEpoch) {
+      load += scratch.newRate[slot]!;
+      if (scratch.newLevel[slot]! > highest) highest = scratch.newLevel[slot]!;
+      continue;
+    }
+    const level = levels[slot]!;
+    load += rates[slot]!;
     if (level > highest) highest = level;
+    if (bottlenecks[slot] === link || level > due) concerned = true;
   }
+  if (!concerned) return;
   const full = load >= allocator.freeBytesPerSecond[link]! * (1 - tolerance);
-  const filledLevel = scratch.filledLevel[link]!;
   for (let entry = linkHead[link]!; entry !== -1; entry = nextEntry[entry]!) {
-    const slot = (entry / hopLimit) | 0;
+    const slot = entry >> hopShift;
     if (fixedStamp[slot] === fillEpoch) continue;
     const level = levels[slot]!;
     const lostBottleneck = bottlenecks[slot] === link && (!full || level < highest * (1 - tolerance));
-    const holdsTooMuch = filledLevel >= 0 && level > filledLevel * (1 + tolerance);
-    if (lostBottleneck || holdsTooMuch) include(allocator, scratch, slot);
+    if (lostBottleneck || level > due) include(allocator, scratch, slot);
   }
 }
 

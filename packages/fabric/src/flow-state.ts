@@ -11,6 +11,8 @@ export interface FlowAllocator {
   nowNs: number;
   linkCount: number;
   hopLimit: number;
+  /** A slot has 2^hopShift entries, at least hopLimit: entries and slots turn into each other without a division. */
+  hopShift: number;
   flowLimit: number;
   /** Relative difference up to which a level or a load counts as unchanged. */
   tolerance: number;
@@ -21,7 +23,9 @@ export interface FlowAllocator {
   backgroundShare: Float64Array;
   /** What background leaves: capacity x (1 - share). */
   freeBytesPerSecond: Float64Array;
-  /** First of the list of (slot, hop) entries on the link, -1 when none; entry = slot x hopLimit + hop. */
+  /** A link that carries all flows of this one too, -1 for none: while it is no faster, this one can be left out of solving. */
+  dominators: Int32Array;
+  /** First of the list of (slot, hop) entries on the link, -1 when none; entry = (slot << hopShift) + hop. */
   linkHead: Int32Array;
   linkFlowCount: Int32Array;
   linkMovedBytes: Float64Array;
@@ -109,6 +113,7 @@ export function createFlowAllocator(linkBytesPerSecond: ArrayLike<number>, limit
     nowNs: 0,
     linkCount,
     hopLimit,
+    hopShift: Math.ceil(Math.log2(hopLimit)),
     flowLimit,
     tolerance: limits.tolerance ?? 1e-9,
     flowCount: 0,
@@ -116,6 +121,7 @@ export function createFlowAllocator(linkBytesPerSecond: ArrayLike<number>, limit
     linkBytesPerSecond: capacities,
     backgroundShare: new Float64Array(linkCount),
     freeBytesPerSecond: capacities.slice(),
+    dominators: new Int32Array(linkCount).fill(-1),
     linkHead: new Int32Array(linkCount).fill(-1),
     linkFlowCount: new Int32Array(linkCount),
     linkMovedBytes: new Float64Array(linkCount),
@@ -168,10 +174,10 @@ export function growSlots(allocator: FlowAllocator): void {
   const before = allocator.flowIds.length;
   const after = Math.min(allocator.flowLimit, Math.max(FIRST_SLOTS, before * 2));
   if (after <= before) throw new Error(`${before} flows are alive, the limit of this allocator; raise flowLimit or start fewer at once`);
-  const { hopLimit } = allocator;
-  allocator.pathLinks = grownInt32(allocator.pathLinks, after * hopLimit);
-  allocator.nextEntry = grownInt32(allocator.nextEntry, after * hopLimit);
-  allocator.previousEntry = grownInt32(allocator.previousEntry, after * hopLimit);
+  const entries = after << allocator.hopShift;
+  allocator.pathLinks = grownInt32(allocator.pathLinks, entries);
+  allocator.nextEntry = grownInt32(allocator.nextEntry, entries);
+  allocator.previousEntry = grownInt32(allocator.previousEntry, entries);
   allocator.bottlenecks = grownInt32(allocator.bottlenecks, after);
   allocator.freeSlots = grownInt32(allocator.freeSlots, after);
   allocator.heap = grownInt32(allocator.heap, after);

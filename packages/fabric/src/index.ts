@@ -1,7 +1,50 @@
 export * from './build-topology.js';
-export * from './flow-allocator.js';
+export * from './chunk-nic.js';
+export * from './chunk-switch.js';
+export {
+  addFlow,
+  advance,
+  earliestCompletionNs,
+  flowMovedBytes,
+  flowRate,
+  nextCompletionNs,
+  removeFlow,
+  rerouteFlow,
+  setLinkCapacity,
+  settle,
+} from './flow-allocator.js';
+export * from './flow-network.js';
 export { createFlowAllocator, type FlowAllocator, type FlowAllocatorLimits } from './flow-state.js';
+export * from './link-counters.js';
 export * from './max-min.js';
-export * from './routing.js';
-export * from './topology.js';
+export * from './on-off.js';
+export * from './output-port.js';
+export * from './rate-control.js';
+export {
+  choosePath,
+  createRoutes,
+  equalCostPaths,
+  HOP_LIMIT,
+  hashFlow,
+  pathLatencyNs,
+  type Routes,
+  setLinkShare,
+  type TierNominal,
+  tierNominals,
+} from './routing.js';
+export {
+  LINK_CLASSES,
+  type LinkClass,
+  linkName,
+  linksBetween,
+  linksOfClass,
+  NODE_KINDS,
+  type NodeKind,
+  nodeId,
+  nodeKind,
+  TIER_COUNT,
+  type Tier,
+  type Topology,
+  tier,
+} from './topology.js';
 export * from './topology-spec.js';

@@ -1,5 +1,5 @@
 import type { Topology } from './topology.js';
-import { LINK_CLASSES, NODE_KINDS } from './topology.js';
+import { LINK_CLASSES, NODE_KINDS, TIER_COUNT, tier } from './topology.js';
 
 /**
  * Equal-cost multi-path routing. A path is a shortest path over living links; at every switch one of the links on such a
@@ -211,4 +211,30 @@ export function pathLatencyNs(topology: Topology, path: Int32Array | number[], h
   let latencyNs = 0;
   for (let hop = 0; hop < hopCount; hop++) latencyNs += topology.linkLatencyNs[path[hop]!]!;
   return latencyNs;
+}
+
+/** Nominal bandwidth and base latency of a network tier. */
+export interface TierNominal {
+  bytesPerSecond: number;
+  latencyNs: number;
+}
+
+/**
+ * What an operator would state per tier (index 0..4, null where no pair has that tier): slowest link and latency of a path from the
+ * first GPU to the first other GPU at that distance. All pairs of a tier are alike in the trees built here, but for zones of unlike latency.
+ */
+export function tierNominals(topology: Topology, routes: Routes): (TierNominal | null)[] {
+  const result: (TierNominal | null)[] = Array(TIER_COUNT).fill(null);
+  const path = new Int32Array(HOP_LIMIT);
+  const first = topology.gpus[0]!;
+  for (const gpu of topology.gpus) {
+    const level = tier(topology, first, gpu);
+    if (gpu === first || result[level] !== null) continue;
+    const hopCount = choosePath(topology, routes, first, gpu, 0, path);
+    if (hopCount < 0) continue;
+    let bytesPerSecond = Number.POSITIVE_INFINITY;
+    for (let hop = 0; hop < hopCount; hop++) bytesPerSecond = Math.min(bytesPerSecond, topology.linkBytesPerSecond[path[hop]!]!);
+    result[level] = { bytesPerSecond, latencyNs: pathLatencyNs(topology, path, hopCount) };
+  }
+  return result;
 }

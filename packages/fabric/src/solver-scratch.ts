@@ -41,15 +41,22 @@ export interface SolverScratch {
   lowestFor: Int32Array;
   settledAt: Float64Array;
   flowLevel: Float64Array;
+  /** Links of each affected flow that others use as well, from slot << hopShift up to `openEnd`; its limit by cap and links of its own. */
+  openPath: Int32Array;
+  openEnd: Int32Array;
+  ownLevel: Float64Array;
+  ownBottleneck: Int32Array;
 }
 
-let shared: SolverScratch = createScratch(64, 64);
+let shared: SolverScratch = createScratch(64, 64, 24);
 
 export function prepareScratch(allocator: FlowAllocator): SolverScratch {
-  const slots = allocator.flowIds.length;
-  if (shared.affected.length < slots || shared.openLinks.length < allocator.linkCount) {
-    const { epoch, fillEpoch } = shared;
-    shared = createScratch(Math.max(slots, shared.affected.length), Math.max(allocator.linkCount, shared.openLinks.length));
+  const slots = Math.max(allocator.flowIds.length, shared.affected.length);
+  const links = Math.max(allocator.linkCount, shared.openLinks.length);
+  const entries = allocator.pathLinks.length;
+  if (slots > shared.affected.length || links > shared.openLinks.length || entries > shared.openPath.length) {
+    const { epoch, fillEpoch, openPath } = shared;
+    shared = createScratch(slots, links, Math.ceil(Math.max(entries, openPath.length) / slots));
     shared.epoch = epoch;
     shared.fillEpoch = fillEpoch;
   }
@@ -59,7 +66,7 @@ export function prepareScratch(allocator: FlowAllocator): SolverScratch {
   return shared;
 }
 
-function createScratch(slots: number, links: number): SolverScratch {
+function createScratch(slots: number, links: number, hopLimit: number): SolverScratch {
   return {
     epoch: 0,
     fillEpoch: 0,
@@ -91,6 +98,9 @@ function createScratch(slots: number, links: number): SolverScratch {
     lowestFor: new Int32Array(links),
     settledAt: new Float64Array(links),
     flowLevel: new Float64Array(slots),
+    openPath: new Int32Array(slots * hopLimit),
+    openEnd: new Int32Array(slots),
+    ownLevel: new Float64Array(slots),
+    ownBottleneck: new Int32Array(slots),
   };
 }
-

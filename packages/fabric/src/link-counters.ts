@@ -1,0 +1,61 @@
+import { countBytes, doneAt, settle } from './flow-allocator.js';
+import type { FlowAllocator } from './flow-state.js';
+import { LINK_CLASSES, type LinkClass, type Topology } from './topology.js';
+
+/** Counters of all links at one moment, as a switch would export them; differences of two readings give a window. */
+export interface LinkReading {
+  atNs: number;
+  /** Whole bytes of flows carried so far. */
+  movedBytes: Float64Array;
+  /** Bytes taken by constant background so far. */
+  backgroundBytes: Float64Array;
+  /** Bytes the link could have carried so far (capacity over time, faults included). */
+  offeredBytes: Float64Array;
+  /** Time with at least one flow so far. */
+  busyNs: Float64Array;
+  /** Flows on the link now. */
+  flowCounts: Int32Array;
+}
+
+/** Reads the counters at `nowNs`, which may not lie beyond the next completion. Changes no flow's course. */
+export function readLinks(allocator: FlowAllocator, nowNs: number): LinkReading {
+  if (!(nowNs >= allocator.nowNs)) throw new Error(`reading at ${nowNs} ns, but the allocator is at ${allocator.nowNs} ns already`);
+  settle(allocator);
+  for (let i = 0; i < allocator.heapSize; i++) countBytes(allocator, allocator.heap[i]!, doneAt(allocator, allocator.heap[i]!, nowNs));
+  const reading: LinkReading = {
+    atNs: nowNs,
+    movedBytes: allocator.linkMovedBytes.slice(),
+    backgroundBytes: allocator.backgroundBytes.slice(),
+    offeredBytes: allocator.offeredBytes.slice(),
+    busyNs: allocator.busyNs.slice(),
+    flowCounts: allocator.linkFlowCount.slice(),
+  };
+  for (let link = 0; link < allocator.linkCount; link++) {
+    const offered = (allocator.linkBytesPerSecond[link]! * (nowNs - allocator.offeredSinceNs[link]!)) / 1e9;
+    reading.offeredBytes[link]! += offered;
+    reading.backgroundBytes[link]! += offered * allocator.backgroundShare[link]!;
+    if (allocator.linkFlowCount[link]! > 0) reading.busyNs[link]! += nowNs - allocator.busySinceNs[link]!;
+  }
+  return reading;
+}
+
+/** Share of a link's capacity used between two readings, background included; 1 for a link that was dead all the time. */
+export function linkUtilisation(before: LinkReading, after: LinkReading, link: number): number {
+  const offered = after.offeredBytes[link]! - before.offeredBytes[link]!;
+  if (offered === 0) return 1;
+  const moved = after.movedBytes[link]! - before.movedBytes[link]!;
+  return (moved + after.backgroundBytes[link]! - before.backgroundBytes[link]!) / offered;
+}
+
+/** Mean utilisation of the links of a class between two readings: the one number per tier that NetKV's oracle has (arXiv 2606.03910). */
+export function classUtilisation(topology: Topology, before: LinkReading, after: LinkReading, linkClass: LinkClass): number {
+  const code = LINK_CLASSES.indexOf(linkClass);
+  let sum = 0;
+  let count = 0;
+  for (let link = 0; link < topology.linkCount; link++) {
+    if (topology.linkClasses[link] !== code) continue;
+    sum += linkUtilisation(before, after, link);
+    count++;
+  }
+  return count === 0 ? 0 : sum / count;
+}
