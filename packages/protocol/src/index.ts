@@ -1,0 +1,5 @@
+export * from './fabric-messages.js';
+export * from './fault-messages.js';
+export * from './request-messages.js';
+export * from './tier-messages.js';
+export * from './view-messages.js';
