@@ -13,14 +13,16 @@ interface PlainMessage {
 export interface PlainResult {
   readonly events: number;
   readonly fingerprint: string;
-  readonly wallMs: number;
+  /** Events and wall time from `warmNs` on. */
+  readonly steadyEvents: number;
+  readonly steadyMs: number;
 }
 
 /**
  * PHOLD as one would write it without a kernel: a binary heap of message objects and the handler written into the loop. It knows no cells,
  * lookahead, kinds or shards. It has the draws, the order and the fingerprint of the kernel's PHOLD, written a second time, independently.
  */
-export function runPlainPhold(parameters: PholdParameters, seed: string, untilNs: number): PlainResult {
+export function runPlainPhold(parameters: PholdParameters, seed: string, untilNs: number, warmNs = 0): PlainResult {
   const { actors, remote, lookaheadNs, meanDelayNs, workRounds } = parameters;
   const exponentialMeanNs = meanDelayNs - lookaheadNs;
   const s0 = new Float64Array(actors);
@@ -71,21 +73,26 @@ export function runPlainPhold(parameters: PholdParameters, seed: string, untilNs
     sequences[actor] = 2; // The kernel's start message was number 0.
   }
   let events = actors;
+  const runBefore = (boundNs: number): void => {
+    while (heap.length > 0 && (heap[0] as PlainMessage).timeNs < boundNs) {
+      const message = heapPop(heap);
+      const actor = message.target;
+      events++;
+      fold(actor, eventHash, message.sender, message.timeNs);
+      if (workRounds > 0) work[actor] = spinWork(work[actor] as number, workRounds);
+      const target = draw(actor) < remote ? Math.floor(draw(actor) * actors) : actor;
+      const delayNs = lookaheadNs + Math.floor(exponential(draw(actor), exponentialMeanNs));
+      const sequence = sequences[actor] as number;
+      sequences[actor] = sequence + 1;
+      heapPush(heap, { timeNs: message.timeNs + delayNs, sender: actor, sequence, target });
+    }
+  };
+  runBefore(warmNs);
+  const warmEvents = events;
   const begun = performance.now();
-  while (heap.length > 0 && (heap[0] as PlainMessage).timeNs < untilNs) {
-    const message = heapPop(heap);
-    const actor = message.target;
-    events++;
-    fold(actor, eventHash, message.sender, message.timeNs);
-    if (workRounds > 0) work[actor] = spinWork(work[actor] as number, workRounds);
-    const target = draw(actor) < remote ? Math.floor(draw(actor) * actors) : actor;
-    const delayNs = lookaheadNs + Math.floor(exponential(draw(actor), exponentialMeanNs));
-    const sequence = sequences[actor] as number;
-    sequences[actor] = sequence + 1;
-    heapPush(heap, { timeNs: message.timeNs + delayNs, sender: actor, sequence, target });
-  }
-  const wallMs = performance.now() - begun;
-  return { events, wallMs, fingerprint: digest(lanesA, lanesB) };
+  runBefore(untilNs);
+  const steadyMs = performance.now() - begun;
+  return { events, steadyEvents: events - warmEvents, steadyMs, fingerprint: digest(lanesA, lanesB) };
 }
 
 /** Order: time, sender, sequence number (PHOLD has no zero delays, so every step is 0). */

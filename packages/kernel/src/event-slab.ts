@@ -25,8 +25,8 @@ export const cancelledTarget = -1;
 /** Where the handler's message lies; views read through it, so growth of the slab inside a handler is safe. */
 export interface EventCursor {
   words: Float64Array;
+  integers: Int32Array;
   base: number;
-  sender: number;
   body: unknown;
 }
 
@@ -51,7 +51,7 @@ export class EventSlab {
     this.words = new Float64Array(initialCapacity * slotWords);
     this.integers = new Int32Array(this.words.buffer);
     this.next = new Int32Array(initialCapacity);
-    this.cursor = { words: this.words, base: -1, sender: -1, body: undefined };
+    this.cursor = { words: this.words, integers: this.integers, base: -1, body: undefined };
   }
 
   get capacity(): number {
@@ -102,6 +102,7 @@ export class EventSlab {
     this.integers = new Int32Array(words.buffer);
     this.next = next;
     this.cursor.words = words;
+    this.cursor.integers = this.integers;
     this.#capacity = capacity;
   }
 }

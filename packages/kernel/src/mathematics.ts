@@ -23,7 +23,7 @@ function integerPower(base: number, exponent: number): number {
 
 /** Exponential sample with the given mean by inverse CDF; `uniform` in [0, 1). */
 export function exponential(uniform: number, mean: number): number {
-  return -mean * Math.log1p(-uniform);
+  return -mean * Math.log(1 - uniform); // 1 - u is exact for the 32-bit draws of a stream.
 }
 
 /** Standard normal sample by inverse CDF (P. J. Acklam's rational approximation, relative error below 1.15e-9); `uniform` in [0, 1). */

@@ -1,5 +1,5 @@
 import { KernelError } from './errors.js';
-import type { EventCursor } from './event-slab.js';
+import { type EventCursor, senderOffset } from './event-slab.js';
 
 /** The greatest count of numeric fields in a message or record. */
 export const maximumFields = 6;
@@ -100,7 +100,7 @@ export function createView(type: MessageType, cursor: EventCursor, strict: boole
     Object.defineProperty(View.prototype, name, { get: strict ? guarded : read, enumerable: true });
   };
   define('sender', function () {
-    return this.cursor.sender;
+    return this.cursor.integers[2 * this.cursor.base + senderOffset];
   });
   define('body', function () {
     return this.cursor.body;

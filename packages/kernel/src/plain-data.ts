@@ -12,6 +12,9 @@ export type PlainData = unknown;
 
 const maximumDepth = 200;
 
+// Taken before the guards hide it from handlers: a body with a typed array is packed while they are up.
+const SharedMemory = SharedArrayBuffer;
+
 /** msgpackr alone turns -0 into 0, Map and Set into objects and arrays, and typed arrays into Buffers; these travel escaped. */
 class Escaped {
   readonly kind: number;
@@ -154,7 +157,7 @@ function escapeArray(value: readonly unknown[], path: string, depth: number): un
 function escapeTypedArray(value: ArrayBufferView, path: string): unknown {
   const kind = typedArrays.findIndex((ArrayType) => Object.getPrototypeOf(value) === ArrayType.prototype);
   if (kind < 0) throw notPlain(path, `a ${value.constructor.name}`);
-  if (value.buffer instanceof SharedArrayBuffer) throw notPlain(path, 'shared memory');
+  if (value.buffer instanceof SharedMemory) throw notPlain(path, 'shared memory');
   return new Escaped(kind + firstArrayKind, new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
 }
 

@@ -84,7 +84,6 @@ export class ShardEngine {
   eventCount = 0;
 
   private step = 0;
-  private cell = 0;
   private cancelledCount = 0;
   private readonly handlers: (Handler | undefined)[];
   private readonly handlerStride: number;
@@ -170,25 +169,26 @@ export class ShardEngine {
 
   /** Runs events before `boundNs`, at most `maximum` of them; returns how many. */
   runBefore(boundNs: number, maximum: number): number {
-    const before = this.eventCount;
     this.watch[3] = 1;
     try {
-      this.dispatch(boundNs, maximum);
+      const events = this.dispatch(boundNs, maximum);
+      this.eventCount += events;
+      return events;
     } catch (error) {
       throw this.located(error, this.currentSite());
     } finally {
       this.watch[3] = 0;
       this.slab.cursor.base = -1;
     }
-    return this.eventCount - before;
   }
 
-  private dispatch(boundNs: number, maximum: number): void {
-    const { queue, slab, actorLines, handlers, handlerStride, views, nameHashes, fieldCounts, states, watch } = this;
+  private dispatch(boundNs: number, maximum: number): number {
+    const { queue, slab, actorLines, handlers, handlerStride, views, nameHashes, fieldCounts, states, watch, tap, strict } = this;
     const cursor = slab.cursor;
+    const before = this.eventCount + 1;
     for (let done = 0; done < maximum; done++) {
       const slot = queue.popBefore(boundNs);
-      if (slot < 0) return;
+      if (slot < 0) return done;
       const base = slot * slotWords;
       const integers = slab.integers;
       const kindWord = integers[2 * base + kindOffset] as number;
@@ -198,9 +198,7 @@ export class ShardEngine {
       this.now = slab.words[base] as number;
       this.self = target as ActorId;
       this.step = integers[2 * base + stepOffset] as number;
-      this.cell = actorLines[line + cellWord] as number;
-      const eventCount = ++this.eventCount;
-      watch[0] = eventCount;
+      watch[0] = before + done;
       watch[1] = target;
       watch[2] = number;
       // Fingerprint: time, name, sender, fields; see fingerprint.ts.
@@ -231,17 +229,17 @@ export class ShardEngine {
       actorLines[line + laneBWord] = b;
       if ((kindWord & ~kindMask) !== 0) this.takeExtras(slot, kindWord, line);
       cursor.base = base;
-      cursor.sender = sender;
-      if (this.tap !== undefined) this.tap(this.now, this.step, sender, target, this.messageName(number));
+      if (tap !== undefined) tap(this.now, this.step, sender, target, this.messageName(number));
       const handler = handlers[((actorLines[line] as number) & actorKindMask) * handlerStride + number];
       if (handler === undefined) this.refuseMessage(number, sender);
       else {
         const returned = handler(states[target], views[number], this as unknown as Context);
         if (returned !== undefined) refuseReturned(returned);
       }
-      if (this.strict) this.afterHandlerStrict();
+      if (strict) this.afterHandlerStrict();
       slab.free(slot);
     }
+    return maximum;
   }
 
   /** The rarer parts of an event: a body to hand over and hash, a timer to forget. */
@@ -342,8 +340,8 @@ export class ShardEngine {
     const self = this.self;
     const timeNs = this.now + delayNs;
     if (!(delayNs >= 0 && timeNs <= maximumTimeNs) || Math.floor(delayNs) !== delayNs) this.refuseDelay(type, delayNs);
-    const number = type.declaration < this.numberOfDeclaration.length ? (this.numberOfDeclaration[type.declaration] as number) : -1;
-    if (number < 0)
+    const number = this.numberOfDeclaration[type.declaration] as number;
+    if (!(number >= 0))
       throw new KernelError('unknown-message', `no actor of this program handles message '${type.name}'; add it to the receiver's kind`);
     let step = 0;
     if (delayNs === 0) {
@@ -360,7 +358,7 @@ export class ShardEngine {
       this.checkActor(to);
       const line = to * actorWords;
       const toCell = this.actorLines[line + cellWord] as number;
-      if (toCell !== this.cell) this.checkCrossing(to, toCell, type, delayNs, timeNs);
+      if (toCell !== this.actorLines[self * actorWords + cellWord]) this.checkCrossing(to, toCell, type, delayNs, timeNs);
       const toShard = this.actorLines[line + shardWord] as number;
       if (toShard !== this.shard) {
         const batch = this.batches[toShard] as MessageBatch;
@@ -494,7 +492,7 @@ export class ShardEngine {
   }
 
   private checkActor(id: number): void {
-    if (id >= 0 && id < this.actorCount && Number.isInteger(id)) return;
+    if (id >>> 0 === id && id < this.actorCount) return;
     throw new KernelError(
       'unknown-actor',
       `'${this.nameOf(this.self)}' addressed actor ${id}; ids run from 0 to ${this.actorCount - 1}: use a reference's id or message.sender`,
@@ -502,9 +500,10 @@ export class ShardEngine {
   }
 
   private checkCrossing(to: number, toCell: number, type: MessageType, delayNs: number, timeNs: number): void {
+    const cell = this.actorLines[this.self * actorWords + cellWord] as number;
     const least = this.hasLinks
-      ? this.model.lookahead.between(this.cell, toCell, this.classOfCell)
-      : (this.byClass[(this.classOfCell[this.cell] as number) * this.classCount + (this.classOfCell[toCell] as number)] as number);
+      ? this.model.lookahead.between(cell, toCell, this.classOfCell)
+      : (this.byClass[(this.classOfCell[cell] as number) * this.classCount + (this.classOfCell[toCell] as number)] as number);
     if (!(delayNs >= least)) this.refuseCrossing(to, toCell, type, delayNs, least);
     if (((this.actorLines[this.self * actorWords] as number) & promisedFlag) !== 0) {
       const silentUntil = this.promises.get(this.self * this.model.cellNames.length + toCell) ?? 0;
@@ -519,8 +518,9 @@ export class ShardEngine {
 
   private refuseCrossing(to: number, toCell: number, type: MessageType, delayNs: number, least: number): never {
     const { cellNames, classOfCell, lookahead } = this.model;
-    const classes = `class '${lookahead.classNames[classOfCell[this.cell] as number]}' to class '${lookahead.classNames[classOfCell[toCell] as number]}'`;
-    const route = `from '${this.nameOf(this.self)}' (cell '${cellNames[this.cell]}') to '${this.nameOf(to)}' (cell '${cellNames[toCell]}')`;
+    const cell = this.model.cellOfActor[this.self] as number;
+    const classes = `class '${lookahead.classNames[classOfCell[cell] as number]}' to class '${lookahead.classNames[classOfCell[toCell] as number]}'`;
+    const route = `from '${this.nameOf(this.self)}' (cell '${cellNames[cell]}') to '${this.nameOf(to)}' (cell '${cellNames[toCell]}')`;
     throw new KernelError(
       'lookahead',
       Number.isNaN(least)

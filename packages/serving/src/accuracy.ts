@@ -3,7 +3,15 @@ import type { EngineProfile } from './catalogue-parse.js';
 import { type ClosedLoopResult, emulateClosedLoop } from './closed-loop.js';
 import type { EngineRules } from './engine-state.js';
 import { emulateBurst } from './experiment.js';
-import { batchOf, type EngineSweep, type Measured, promptsWereCached, readMeasured, type ServingRuns, sweepOutputTokens } from './measured.js';
+import {
+  batchOf,
+  type EngineSweep,
+  type Measured,
+  promptsWereCached,
+  readMeasured,
+  type ServingRuns,
+  sweepOutputTokens,
+} from './measured.js';
 import { kvCapacity } from './memory.js';
 import { createRoofline, type RooflineTiming } from './timing-roofline.js';
 
@@ -26,7 +34,13 @@ interface Setting {
 }
 
 const settings: Readonly<Record<string, Setting>> = {
-  'h100_sxm Llama-3.3-70B-Instruct-FP8': { gpu: 'H100', model: 'Llama-3.1-70B', profile: 'vllm-h100-llama-70b', weights: 'fp8', kv: 'bf16' },
+  'h100_sxm Llama-3.3-70B-Instruct-FP8': {
+    gpu: 'H100',
+    model: 'Llama-3.1-70B',
+    profile: 'vllm-h100-llama-70b',
+    weights: 'fp8',
+    kv: 'bf16',
+  },
   'h200_sxm Llama-3.1-8B-Instruct-FP8': { gpu: 'H200', model: 'Llama-3.1-8B', profile: 'vllm-h200-llama-8b', weights: 'fp8', kv: 'bf16' },
   'b200 Llama-3.3-70B-Instruct-FP4': { gpu: 'B200', model: 'Llama-3.1-70B', profile: 'vllm-b200-llama-70b', weights: 'fp4', kv: 'fp8' },
 };
@@ -67,7 +81,8 @@ export function sweepRows(catalogue: Catalogue, sweep: EngineSweep, profile: Eng
   const rules = sweepRules(catalogue, setting, sweep);
   const cached = promptsWereCached(sweep);
   const name = `${setting.gpu}-${setting.model}-tp${sweep.tp}`.toLowerCase();
-  const basisOf = (index: number): AccuracyRow['basis'] => ((setting.model === 'Llama-3.1-8B' ? index % 2 === 0 : sweep.tp === 4) ? 'fit' : 'prediction');
+  const basisOf = (index: number): AccuracyRow['basis'] =>
+    (setting.model === 'Llama-3.1-8B' ? index % 2 === 0 : sweep.tp === 4) ? 'fit' : 'prediction';
   const rows: AccuracyRow[] = [];
   for (const [index, point] of sweep.prefill.entries()) {
     if (which === 'fit' && basisOf(index) !== 'fit') continue;

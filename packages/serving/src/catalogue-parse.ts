@@ -49,7 +49,7 @@ export function parseGpu(entry: unknown, place: string): GpuSpec {
   const where = `${place} (${name})`;
   refuseUnknown(fields, keys, where);
   const sources: Sources = {};
-  const flops = objectOf(fields['denseFlops'], `${where}.denseFlops`);
+  const flops = objectOf(fields.denseFlops, `${where}.denseFlops`);
   refuseUnknown(flops, ['bf16', 'fp8', 'int8', 'fp4'], `${where}.denseFlops`);
   const denseFlops: GpuSpec['denseFlops'] = { bf16: sourced(flops, 'bf16', `${where}.denseFlops`, sources, 1) };
   for (const precision of ['fp8', 'int8', 'fp4'] as const) {
@@ -84,15 +84,15 @@ export function parseModel(entry: unknown, place: string): ModelSpec {
   const name = nameOf(fields, place);
   const where = `${place} (${name})`;
   refuseUnknown(fields, ['name', 'source', 'attention', 'mla', 'moe', ...modelIntegers], where);
-  const attention = fields['attention'];
+  const attention = fields.attention;
   if (attention !== 'gqa' && attention !== 'mla') {
     throw new Error(`${where}.attention: is ${JSON.stringify(attention)}; allowed are "gqa" and "mla"`);
   }
   const source = textOf(fields, 'source', where);
   const sources: Sources = {};
   const numbers = integersOf(fields, modelIntegers, where, source, sources);
-  const mla = fields['mla'] === undefined ? null : parseLatent(fields['mla'], `${where}.mla`, source, sources);
-  const moe = fields['moe'] === undefined ? null : parseExperts(fields['moe'], `${where}.moe`, source, sources);
+  const mla = fields.mla === undefined ? null : parseLatent(fields.mla, `${where}.mla`, source, sources);
+  const moe = fields.moe === undefined ? null : parseExperts(fields.moe, `${where}.moe`, source, sources);
   if ((attention === 'mla') !== (mla !== null)) throw new Error(`${where}: attention "mla" and the object "mla" must come together`);
   if (numbers.attentionHeads % numbers.keyValueHeads !== 0) {
     throw new Error(`${where}.keyValueHeads: ${numbers.keyValueHeads} does not divide attentionHeads ${numbers.attentionHeads}`);
@@ -118,7 +118,14 @@ function parseExperts(entry: unknown, where: string, source: string, sources: So
   return layout;
 }
 
-const profileShares = ['gemmEfficiency', 'gemm16Efficiency', 'attentionEfficiency', 'memoryEfficiency', 'kvEfficiency', 'collectiveEfficiency'] as const;
+const profileShares = [
+  'gemmEfficiency',
+  'gemm16Efficiency',
+  'attentionEfficiency',
+  'memoryEfficiency',
+  'kvEfficiency',
+  'collectiveEfficiency',
+] as const;
 const profileNumbers = ['collectiveLatencyUs', 'hostPassUs', 'hostSequenceUs', 'prefillPassUs', 'requestUs', 'gemmTileTokens'] as const;
 
 export function parseProfile(entry: unknown, place: string): EngineProfile {
@@ -131,7 +138,7 @@ export function parseProfile(entry: unknown, place: string): EngineProfile {
   const values = {} as Record<(typeof profileShares)[number] | (typeof profileNumbers)[number], number>;
   for (const key of [...profileShares, ...profileNumbers]) {
     values[key] = sourced(fields, key, where, sources, 0);
-    const basis = (fields[key] as Fields)['basis'];
+    const basis = (fields[key] as Fields).basis;
     if (basis !== 'fit' && basis !== 'assumed')
       throw new Error(`${where}.${key}.basis: is ${JSON.stringify(basis)}; allowed are "fit" and "assumed"`);
     bases[`${where}.${key}`] = basis;
@@ -174,7 +181,7 @@ function sourced(fields: Fields, key: string, place: string, sources: Sources, m
   const where = `${place}.${key}`;
   const field = objectOf(fields[key] ?? null, where);
   refuseUnknown(field, ['value', 'source', 'basis'], where);
-  const value = field['value'];
+  const value = field.value;
   if (typeof value !== 'number' || !Number.isFinite(value) || value < minimum) {
     throw new Error(`${where}.value: is ${JSON.stringify(value)}; must be a number of at least ${minimum}`);
   }

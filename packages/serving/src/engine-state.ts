@@ -86,6 +86,8 @@ export interface EngineState<Pool> {
   /** Decoding requests by the residue of the pass count at which they need a new block. */
   blockResidues: Int32Array;
   cancelCount: number;
+  /** No decoding request finishes before this pass count; may be early after one left otherwise. */
+  nextFinishPass: number;
   passCount: number;
   passKind: number;
   anchorNs: number;
@@ -135,7 +137,8 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     statusUntilNs: 0,
     roleChangeNs: 0,
     rules: { ...rules },
-    timing: options.timing,
+    // Engines share nothing, so that each can be checkpointed by itself (a table counts its lookups in place).
+    timing: structuredClone(options.timing),
     pool: options.pool,
     speedFactor: 1,
     nextSpeedFactor: 1,
@@ -148,6 +151,7 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     decodeTokens: 0,
     blockResidues: new Int32Array(rules.blockTokens),
     cancelCount: 0,
+    nextFinishPass: Number.POSITIVE_INFINITY,
     passCount: 0,
     passKind: passKind.none,
     anchorNs: 0,

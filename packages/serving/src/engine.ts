@@ -1,5 +1,6 @@
 import type { BlockAccounting } from './blocks.js';
-import { applyPasses, closeStretch, endDecodes, endMixed, schedule } from './engine-scheduler.js';
+import { applyPasses, endDecodes, endMixed } from './engine-passes.js';
+import { closeStretch, schedule } from './engine-scheduler.js';
 import {
   type EngineState,
   engineRole,
@@ -12,7 +13,7 @@ import {
   takeSlot,
 } from './engine-state.js';
 import { addEvent, type EngineEvents, engineEvent } from './events.js';
-import { popFront, pushBack, removeSlot } from './slot-queue.js';
+import { pushBack, removeSlot } from './slot-queue.js';
 import { elapsedNs, passesWithin } from './timing.js';
 
 /** Why a request was not taken; all below zero, so that `submit` can return a slot or one of these. */
@@ -62,7 +63,7 @@ export function submit<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<
   table.submitNs[slot] = nowNs;
   pushBack(engine.waiting, slot);
   // Behind others it waits for what they wait for, and they were looked at when that could change.
-  if (engine.waiting.count === 1) lookAtBoundary(engine, nowNs);
+  if (engine.waiting.count === 2) lookAtBoundary(engine, nowNs);
   return slot;
 }
 
@@ -71,6 +72,17 @@ export function nextEventNs<Pool>(engine: EngineState<Pool>): number {
   if (engine.passKind === passKind.stretch) return engine.anchorNs + elapsedNs(engine.curve, engine.passesLimit);
   if (engine.passKind === passKind.mixed) return engine.mixedEndNs;
   return engine.wakeNs;
+}
+
+/**
+ * The earliest time at which anything can be seen, whatever the engine receives until then: what comes joins at a pass boundary, so it is the
+ * end of the pass in progress. `nowNs` itself when idle. For promises of silence.
+ */
+export function quietUntilNs<Pool>(engine: EngineState<Pool>, nowNs: number): number {
+  if (engine.passKind === passKind.none) return Math.min(engine.wakeNs, nowNs);
+  if (engine.passKind === passKind.mixed) return engine.mixedEndNs;
+  const done = passesWithin(engine.curve, nowNs - engine.anchorNs, engine.passesDone, engine.passesLimit - 1);
+  return engine.anchorNs + elapsedNs(engine.curve, done + 1);
 }
 
 /** Runs the engine up to and including `nowNs` and appends what is to be seen, at its true times. */
@@ -118,7 +130,7 @@ export function blocksFreed<Pool>(engine: EngineState<Pool>, nowNs: number): voi
   if (engine.waiting.count > 0 || engine.status === engineStatus.draining) lookAtBoundary(engine, nowNs);
 }
 
-/** Takes a request out, in whatever state; a running one leaves at the next pass boundary and counts until then. */
+/** Takes a request out, in whatever state; a running one leaves at the next pass boundary, with no event. */
 export function cancel<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, slot: number, nowNs: number): void {
   const table = engine.requests;
   const state = table.state[slot];
@@ -181,6 +193,7 @@ export function killEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccount
   engine.decodeTokens = 0;
   engine.blockResidues.fill(0);
   engine.cancelCount = 0;
+  engine.nextFinishPass = Number.POSITIVE_INFINITY;
   engine.chunkCount = 0;
   engine.passKind = passKind.none;
   engine.wakeNs = Number.POSITIVE_INFINITY;
@@ -246,11 +259,4 @@ function giveBack<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>
 function expectState<Pool>(engine: EngineState<Pool>, slot: number, state: number, call: string): void {
   const found = engine.requests.state[slot];
   if (found !== state) throw new Error(`engine: ${call} of slot ${slot} in state ${found}; it must be in state ${state}`);
-}
-
-/** Moves the first of the waiting requests out again, to be routed elsewhere; -1 when none waits. For planners that drain fast. */
-export function evictWaiting<Pool>(engine: EngineState<Pool>): number {
-  const slot = popFront(engine.waiting);
-  if (slot >= 0) freeSlot(engine.requests, slot);
-  return slot;
 }

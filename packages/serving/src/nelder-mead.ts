@@ -5,7 +5,12 @@ export interface Minimum {
 }
 
 /** Downhill simplex (Nelder, Mead 1965) with the usual coefficients; stops after `iterations` steps. Deterministic. */
-export function nelderMead(f: (point: readonly number[]) => number, start: readonly number[], steps: readonly number[], iterations: number): Minimum {
+export function nelderMead(
+  f: (point: readonly number[]) => number,
+  start: readonly number[],
+  steps: readonly number[],
+  iterations: number,
+): Minimum {
   const size = start.length;
   let simplex = [evaluated(f, [...start])];
   for (let i = 0; i < size; i++) {
