@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { KernelError } from './errors.js';
-import { bodyFlag, cancelledTarget, kindMask, kindOffset, senderOffset, slotWords, stepOffset, targetOffset } from './event-slab.js';
+import { bodyFlag, cancelledTarget, kindMask, slotWords, stepOffset, targetOffset } from './event-slab.js';
 import { Hash } from './fingerprint.js';
 import type { Model } from './model.js';
-import { packValue, packValueView, unpackValue } from './plain-data.js';
+import { checkPlainData, copyValue, packValue, unpackValue } from './plain-data.js';
 import { outsideSender, type ShardEngine } from './shard-engine.js';
 
 const magic = 'BRAESSCK';
@@ -30,9 +30,8 @@ export interface Snapshot {
   readonly timeNs: number;
   readonly eventCount: number;
   readonly actors: Int32Array;
-  /** Packed states, one after the other; `stateEnds` holds where each ends. */
-  readonly states: Uint8Array;
-  readonly stateEnds: Float64Array;
+  /** States in the order of `actors`: the live objects until the snapshot is packed, copied or sent to another thread. */
+  readonly states: readonly unknown[];
   /** Two fingerprint lanes an actor. */
   readonly lanes: Int32Array;
   readonly sequences: Float64Array;
@@ -86,28 +85,32 @@ export class Checkpoint {
   }
 }
 
-/** Copies out the dynamic state of a shard. */
+/** Copies out the dynamic state of a shard. Plain loops: a fork of thousands of actors must take milliseconds, also the first time. */
 export function takeSnapshot(engine: ShardEngine, timeNs: number): Snapshot {
-  const actors = Int32Array.from({ length: engine.model.actorNames.length }, (_, actor) => actor).filter((actor) => engine.owns(actor));
-  const doubles = engine.actorDoubles;
-  const streams = actors.length === 0 ? new Int32Array(0) : seededStreams(engine, actors);
+  const actors = engine.ownActors();
+  const count = actors.length;
+  const lanes = new Int32Array(2 * count);
+  const sequences = new Float64Array(count);
+  const recordLines = new Int32Array(3 * count);
+  for (let index = 0; index < count; index++) {
+    const actor = actors[index] as number;
+    lanes[2 * index] = engine.actorLines[actor * 8 + 4] as number;
+    lanes[2 * index + 1] = engine.actorLines[actor * 8 + 5] as number;
+    sequences[index] = engine.actorDoubles[actor * 4 + 3] as number;
+    for (let word = 0; word < 3; word++) recordLines[3 * index + word] = engine.recordLines[3 * actor + word] as number;
+  }
+  const streams = seededStreams(engine, actors);
   const streamWords = new Float64Array(streams.length * 4);
-  for (const [index, stream] of streams.entries()) engine.streams.save(stream, streamWords, index * 4);
+  for (let index = 0; index < streams.length; index++) engine.streams.save(streams[index] as number, streamWords, index * 4);
   const promiseKeys = Float64Array.from(engine.promises.keys()).sort();
   return {
     timeNs,
     eventCount: engine.eventCount,
     actors,
-    ...packStates(engine, actors),
-    lanes: Int32Array.from(
-      { length: 2 * actors.length },
-      (_, i) => engine.actorLines[(actors[i >> 1] as number) * 8 + 4 + (i & 1)] as number,
-    ),
-    sequences: Float64Array.from(actors, (actor) => doubles[actor * 4 + 3] as number),
-    recordLines: Int32Array.from(
-      { length: 3 * actors.length },
-      (_, i) => engine.recordLines[(actors[Math.floor(i / 3)] as number) * 3 + (i % 3)] as number,
-    ),
+    states: plainStates(engine, actors),
+    lanes,
+    sequences,
+    recordLines,
     streams,
     streamWords,
     promiseKeys,
@@ -119,29 +122,28 @@ export function takeSnapshot(engine: ShardEngine, timeNs: number): Snapshot {
 function seededStreams(engine: ShardEngine, actors: Int32Array): Int32Array {
   const streams: number[] = [];
   const base = engine.model.streamBase;
-  for (const actor of actors) {
-    for (let stream = base[actor] as number; stream < (base[actor + 1] as number); stream++)
-      if (engine.streams.isSeeded(stream)) streams.push(stream);
+  for (let index = 0; index < actors.length; index++) {
+    const actor = actors[index] as number;
+    const end = base[actor + 1] as number;
+    for (let stream = base[actor] as number; stream < end; stream++) if (engine.streams.isSeeded(stream)) streams.push(stream);
   }
   return Int32Array.from(streams);
 }
 
-function packStates(engine: ShardEngine, actors: Int32Array): { states: Uint8Array; stateEnds: Float64Array } {
-  let states = new Uint8Array(Math.max(1024, actors.length * 64));
-  const stateEnds = new Float64Array(actors.length);
-  let used = 0;
-  for (const [index, actor] of actors.entries()) {
-    const packed = packValueView(engine.states[actor], `the state of '${engine.model.actorNames[actor]}'`);
-    if (used + packed.length > states.length) {
-      const grown = new Uint8Array(Math.max(states.length * 2, used + packed.length));
-      grown.set(states);
-      states = grown;
-    }
-    states.set(packed, used);
-    used += packed.length;
-    stateEnds[index] = used;
+function plainStates(engine: ShardEngine, actors: Int32Array): unknown[] {
+  const states = new Array<unknown>(actors.length);
+  for (let index = 0; index < actors.length; index++) {
+    const actor = actors[index] as number;
+    const state = engine.states[actor];
+    checkPlainData(state, engine.model.actorNames[actor] as string);
+    states[index] = state;
   }
-  return { states: states.slice(0, used), stateEnds };
+  return states;
+}
+
+/** A snapshot that shares nothing with the run it was taken from. */
+export function copySnapshot(snapshot: Snapshot): Snapshot {
+  return { ...snapshot, states: copyValue(snapshot.states, 'states'), bodies: copyValue(snapshot.bodies, 'bodies') };
 }
 
 function packEvents(engine: ShardEngine): EventPart {
@@ -151,40 +153,41 @@ function packEvents(engine: ShardEngine): EventPart {
     if (slab.integers[slot * 2 * slotWords + targetOffset] !== cancelledTarget) slots.push(slot);
   });
   slots.sort((a, b) => (slab.words[a * slotWords] as number) - (slab.words[b * slotWords] as number) || (slab.tieBefore(a, b) ? -1 : 1));
-  const eventWords: number[] = [];
+  const eventWords = new Float64Array(slots.length * 8);
   const eventIntegers = new Int32Array(4 * slots.length);
   const fieldCounts = new Uint8Array(slots.length);
   const bodies: unknown[] = [];
-  for (const [index, slot] of slots.entries()) {
+  let used = 0;
+  for (let index = 0; index < slots.length; index++) {
+    const slot = slots[index] as number;
     const base = slot * slotWords;
-    const kindWord = slab.integers[2 * base + kindOffset] as number;
-    eventIntegers[4 * index] = slab.integers[2 * base + stepOffset] as number;
-    eventIntegers[4 * index + 1] = slab.integers[2 * base + senderOffset] as number;
-    eventIntegers[4 * index + 2] = slab.integers[2 * base + targetOffset] as number;
-    eventIntegers[4 * index + 3] = kindWord;
+    for (let word = 0; word < 4; word++) eventIntegers[4 * index + word] = slab.integers[2 * base + stepOffset + word] as number;
+    const kindWord = eventIntegers[4 * index + 3] as number;
     const fieldCount = model.messages[kindWord & kindMask]?.fields.length ?? 0;
     fieldCounts[index] = fieldCount;
-    eventWords.push(slab.words[base] as number, slab.words[base + 1] as number);
-    for (let field = 0; field < fieldCount; field++) eventWords.push(slab.words[base + 4 + field] as number);
+    eventWords[used++] = slab.words[base] as number;
+    eventWords[used++] = slab.words[base + 1] as number;
+    for (let field = 0; field < fieldCount; field++) eventWords[used++] = slab.words[base + 4 + field] as number;
     if ((kindWord & bodyFlag) !== 0) bodies.push(slab.bodies[slot]);
   }
-  return { eventWords: Float64Array.from(eventWords), eventIntegers, fieldCounts, bodies };
+  return { eventWords: eventWords.slice(0, used), eventIntegers, fieldCounts, bodies };
 }
 
 /** Gives a fresh engine the part of a snapshot that lies on its shard. */
 export function restoreSnapshot(engine: ShardEngine, snapshot: Snapshot): void {
   const { model } = engine;
-  for (const [index, actor] of snapshot.actors.entries()) {
+  for (let index = 0; index < snapshot.actors.length; index++) {
+    const actor = snapshot.actors[index] as number;
     if (!engine.owns(actor)) continue;
-    const from = index === 0 ? 0 : (snapshot.stateEnds[index - 1] as number);
-    engine.states[actor] = unpackValue(snapshot.states.subarray(from, snapshot.stateEnds[index]));
+    engine.states[actor] = snapshot.states[index];
     engine.actorLines[actor * 8 + 4] = snapshot.lanes[2 * index] as number;
     engine.actorLines[actor * 8 + 5] = snapshot.lanes[2 * index + 1] as number;
     engine.actorDoubles[actor * 4 + 3] = snapshot.sequences[index] as number;
     for (let word = 0; word < 3; word++) engine.recordLines[actor * 3 + word] = snapshot.recordLines[3 * index + word] as number;
   }
   const owner = ownerOfStream(model);
-  for (const [index, stream] of snapshot.streams.entries()) {
+  for (let index = 0; index < snapshot.streams.length; index++) {
+    const stream = snapshot.streams[index] as number;
     if (engine.owns(owner(stream))) engine.streams.restore(stream, snapshot.streamWords, index * 4);
   }
   for (const [index, key] of snapshot.promiseKeys.entries()) {
@@ -250,17 +253,6 @@ export function mergeSnapshots(parts: readonly Snapshot[]): Snapshot {
   if (parts.length === 1) return parts[0] as Snapshot;
   const places = parts.flatMap((part, partIndex) => Array.from(part.actors, (actor, index) => ({ actor, part, partIndex, index })));
   places.sort((a, b) => a.actor - b.actor);
-  const stateBytes = parts.reduce((sum, part) => sum + part.states.length, 0);
-  const states = new Uint8Array(stateBytes);
-  const stateEnds = new Float64Array(places.length);
-  let used = 0;
-  for (const [index, place] of places.entries()) {
-    const from = place.index === 0 ? 0 : (place.part.stateEnds[place.index - 1] as number);
-    const packed = place.part.states.subarray(from, place.part.stateEnds[place.index]);
-    states.set(packed, used);
-    used += packed.length;
-    stateEnds[index] = used;
-  }
   const streams = parts.flatMap((part) =>
     Array.from(part.streams, (stream, index) => ({ stream, words: part.streamWords.subarray(4 * index, 4 * index + 4) })),
   );
@@ -273,8 +265,7 @@ export function mergeSnapshots(parts: readonly Snapshot[]): Snapshot {
     timeNs: Math.max(...parts.map((part) => part.timeNs)),
     eventCount: parts.reduce((sum, part) => sum + part.eventCount, 0),
     actors: Int32Array.from(places, (place) => place.actor),
-    states,
-    stateEnds,
+    states: places.map(({ part, index }) => part.states[index]),
     lanes: Int32Array.from(places.flatMap(({ part, index }) => [part.lanes[2 * index] as number, part.lanes[2 * index + 1] as number])),
     sequences: Float64Array.from(places, ({ part, index }) => part.sequences[index] as number),
     recordLines: Int32Array.from(places.flatMap(({ part, index }) => [...part.recordLines.subarray(3 * index, 3 * index + 3)])),

@@ -62,14 +62,14 @@ function restoreEscaped(kind: number, content: unknown): unknown {
   return new ArrayType(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer);
 }
 
+/** Checks an actor's state without packing it. @throws KernelError `bad-value` with the path of what is not plain data. */
+export function checkPlainData(state: unknown, actorName: string): void {
+  escapeValue(state, actorName, 0);
+}
+
 /** Packs a plain-data value; the bytes are a copy of its own. @throws KernelError `bad-value` with the path of what is not plain data. */
 export function packValue(value: PlainData, what: string): Uint8Array {
   return new Uint8Array(packr.pack(escapeValue(value, what, 0)));
-}
-
-/** Like `packValue`, for values that are packed into a larger buffer at once: a view that the next call may overwrite. */
-export function packValueView(value: PlainData, what: string): Uint8Array {
-  return packr.pack(escapeValue(value, what, 0));
 }
 
 export function unpackValue(bytes: Uint8Array): PlainData {
@@ -78,7 +78,7 @@ export function unpackValue(bytes: Uint8Array): PlainData {
 
 /** A deep copy through the codec. */
 export function copyValue<T>(value: T, what: string): T {
-  return unpackValue(packValueView(value, what)) as T;
+  return packr.unpack(packr.pack(escapeValue(value, what, 0))) as T;
 }
 
 /** The value itself when msgpackr keeps it exactly, else a copy with the delicate parts escaped. */
@@ -127,7 +127,6 @@ function escapeObject(value: object, path: string, depth: number): unknown {
 
 function escapeRecord(value: Record<string, unknown>, path: string, depth: number): unknown {
   let copy: Record<string, unknown> | undefined;
-  if (Object.getOwnPropertySymbols(value).length > 0) throw notPlain(path, 'an object with symbol keys');
   for (const key in value) {
     const item = value[key];
     // The cheap common cases first: a body of finite numbers and strings passes with no call.
@@ -138,6 +137,7 @@ function escapeRecord(value: Record<string, unknown>, path: string, depth: numbe
     copy[key] = escaped;
   }
   if (Object.hasOwn(value, '__proto__')) throw notPlain(path, "an object with the key '__proto__'");
+  if (Object.getOwnPropertySymbols(value).length > 0) throw notPlain(path, 'an object with symbol keys');
   return copy ?? value;
 }
 

@@ -236,6 +236,7 @@ class Coordinator implements Run {
       ...(from === undefined ? {} : { from }),
     });
     for (const entry of inputs) simulation.inject(entry);
+    this.#merger?.begin(1);
     const traced = new Set(this.#recorder?.actors);
     if (this.#recorder !== undefined) {
       simulation.tap((timeNs, step, sender, target, name) => {
@@ -247,8 +248,8 @@ class Coordinator implements Run {
     simulation.begin(untilNs);
     while (simulation.advance(() => wallMs() > sliceEndMs)) {
       if (wallMs() < sliceEndMs) continue;
-      if (this.#stopAsked) throw new KernelError('stopped', 'the run was stopped');
       await new Promise((resolve) => setImmediate(resolve));
+      if (this.#stopAsked) simulation.requestStop();
       sliceEndMs = wallMs() + 20;
       if (wallMs() < nextReportMs) continue;
       nextReportMs += 500;

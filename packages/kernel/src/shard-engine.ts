@@ -151,6 +151,14 @@ export class ShardEngine {
     return this.actorLines[actor * actorWords + shardWord] === this.shard;
   }
 
+  /** The ids of this shard's actors, ascending. */
+  ownActors(): Int32Array<ArrayBuffer> {
+    const own = new Int32Array(this.actorCount);
+    let count = 0;
+    for (let actor = 0; actor < this.actorCount; actor++) if (this.owns(actor)) own[count++] = actor;
+    return own.slice(0, count);
+  }
+
   /** Builds the states of this shard's actors and queues their `start`. */
   begin(): void {
     for (let actor = 0; actor < this.actorCount; actor++) {

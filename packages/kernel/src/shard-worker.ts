@@ -66,7 +66,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
   loop.run(task.untilNs);
   const loopMs = wallMs() - begun;
   host.finish(engine, loop.stoppedNs);
-  const actors = Int32Array.from({ length: model.actorNames.length }, (_, actor) => actor).filter((actor) => engine.owns(actor));
+  const actors = engine.ownActors();
   return {
     actors,
     lanes: Int32Array.from(

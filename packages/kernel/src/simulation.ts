@@ -1,5 +1,6 @@
 import {
   type Checkpoint,
+  copySnapshot,
   firstFreeInput,
   mergeSnapshots,
   packCheckpoint,
@@ -51,6 +52,7 @@ export class Simulation {
   readonly #links: ShardLink[];
   #inputs = 0;
   #yieldAsked: () => boolean = never;
+  #stopAsked = false;
 
   constructor(model: Model, options: SimulationOptions = {}, snapshot?: Snapshot) {
     const shards = checkShards(options.shards ?? 1);
@@ -116,6 +118,7 @@ export class Simulation {
   begin(untilNs: number): void {
     if (untilNs !== Number.POSITIVE_INFINITY) checkNs('the time to run until', untilNs);
     if (untilNs < this.nowNs) throw new KernelError('bad-time', `cannot run until ${untilNs} ns: the run is already at ${this.nowNs} ns`);
+    this.#stopAsked = false;
     for (const loop of this.#loops) loop.begin(untilNs);
   }
 
@@ -128,6 +131,11 @@ export class Simulation {
     for (const loop of this.#loops) running = loop.advance() || running;
     if (!running) this.nowNs = Math.max(this.nowNs, ...this.#loops.map((loop) => loop.stoppedNs));
     return running;
+  }
+
+  /** @internal Ends the stretch at the first instant the shards agree on. */
+  requestStop(): void {
+    this.#stopAsked = true;
   }
 
   /** Records emitted since the last call, in order. Complete only after `runUntil` returned. */
@@ -143,7 +151,7 @@ export class Simulation {
 
   /** A second run from here on, equal in all but what the caller then alters. Options given here override the original's. */
   fork(options: Pick<SimulationOptions, 'shards' | 'strict' | 'keepRecords'> = {}): Simulation {
-    return new Simulation(this.model, { ...this.#options, seed: this.seed, ...options }, this.#snapshot());
+    return new Simulation(this.model, { ...this.#options, seed: this.seed, ...options }, copySnapshot(this.#snapshot()));
   }
 
   /** The live state of an actor; change it only between stretches, to make a fork differ. */
@@ -203,7 +211,7 @@ export class Simulation {
         this.#records.push(...unpackRecords(typeNames, packed));
       },
       takeInput: () => undefined,
-      wantsStop: () => false,
+      wantsStop: () => this.#stopAsked,
       shouldYield: () => this.#yieldAsked(),
       onWindow: undefined,
     };
