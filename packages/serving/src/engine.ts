@@ -63,7 +63,7 @@ export function submit<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<
   table.submitNs[slot] = nowNs;
   pushBack(engine.waiting, slot);
   // Behind others it waits for what they wait for, and they were looked at when that could change.
-  if (engine.waiting.count === 2) lookAtBoundary(engine, nowNs);
+  if (engine.waiting.count === 1) lookAtBoundary(engine, nowNs);
   return slot;
 }
 
