@@ -83,7 +83,7 @@ export function actorKind<
   const Name extends string,
   const Messages extends MessageTable,
   State,
-  Setup = void,
+  Setup = undefined,
   const Stream extends string = never,
 >(declaration: ActorDeclaration<Name, Messages, State, Setup, Stream>): ActorKind<Name, keyof Messages & string, Setup> {
   const { name, messages, on } = declaration;

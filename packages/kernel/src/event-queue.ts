@@ -51,11 +51,12 @@ export class EventQueue {
       this.#farTimes[this.#farCount++] = time;
       return;
     }
-    const bucket = position | 0;
-    if (bucket <= this.#currentBucket) {
+    // Compared before it becomes an int32, which would wrap: a message from another shard may lie far before the rung.
+    if (position < this.#currentBucket + 1) {
       this.#heapPush(slot, time);
       return;
     }
+    const bucket = position | 0;
     this.#slab.next[slot] = this.#bucketHeads[bucket] as number;
     this.#bucketHeads[bucket] = slot;
   }

@@ -8,14 +8,15 @@ import { wallMs } from './wall-clock.js';
 import { WindowBounds } from './window-bounds.js';
 
 /** Version of the frame layout; part of the handshake. */
-const frameVersion = 1;
+const frameVersion = 2;
 
-/** Words before the vectors of a frame: (length in words, payload bytes), first event, (round, flags), version and model digest. */
-const headerWords = 4;
+/** Words before the vectors of a frame: (length in words, payload bytes), first event, (round, flags), (version, model digest), time reached. */
+const headerWords = 5;
 const stopFlag = 1;
 
 /** Events between two looks at the abort word inside a window. */
 const eventsPerLook = 4096;
+const eventsPerOpenWindow = 16 * eventsPerLook;
 
 /** What surrounds the loop: records out, input in, and looks at the wall clock. */
 export interface LoopHost {
@@ -36,6 +37,8 @@ export interface LoopPlan {
   readonly shardCount: number;
   readonly directNs: Float64Array;
   readonly pacer: Pacer | undefined;
+  /** Where the run starts: 0, or the time of its checkpoint. */
+  readonly startNs: number;
   /** External input may come: idle shards keep publishing a floor instead of jumping ahead. */
   readonly live: boolean;
 }
@@ -57,6 +60,7 @@ export class ShardLoop {
   readonly #sentNs: Float64Array;
   readonly #silentNs: Float64Array;
   readonly #firstNs: Float64Array;
+  readonly #reachedNs: Float64Array;
   readonly #arrived: Uint8Array;
   #missing = 0;
   #stopRequested = false;
@@ -72,11 +76,13 @@ export class ShardLoop {
     this.#link = link;
     this.#host = host;
     const count = plan.shardCount;
+    this.stoppedNs = plan.startNs;
     this.#bounds = new WindowBounds(count, plan.directNs);
     this.#ownFirstNs = new Float64Array(count);
     this.#sentNs = new Float64Array(count * count);
     this.#silentNs = new Float64Array(count * count);
     this.#firstNs = new Float64Array(count);
+    this.#reachedNs = new Float64Array(count);
     this.#arrived = new Uint8Array(count);
     const hash = new Hash();
     hash.string(`${frameVersion}/${engine.model.digest}/${engine.seed}`);
@@ -108,6 +114,7 @@ export class ShardLoop {
       this.#host.takeInput(engine, this.#floorNs);
     }
     const firstNs = engine.queue.peekTimeNs();
+    this.#reachedNs[shard] = Math.max(this.#floorNs, this.#lastNs());
     this.#ownFirstNs[shard] = live ? Math.min(firstNs, this.#floorNs) : firstNs;
     for (let to = 0; to < shardCount; to++) {
       const at = shard * shardCount + to;
@@ -139,8 +146,11 @@ export class ShardLoop {
     const { shard, shardCount, pacer, live } = this.#plan;
     const globalNs = this.#combineFirst();
     if (globalNs >= this.#stopNs || (globalNs === Number.POSITIVE_INFINITY && !live)) return this.#finish();
+    if (this.#stopRequested) {
+      this.#agreeOnStop();
+      if (globalNs >= this.#stopNs) return this.#finish();
+    }
     this.#bounds.compute(this.#firstNs, this.#silentNs);
-    if (this.#stopRequested && this.#agreeOnStop()) if (globalNs >= this.#stopNs) return this.#finish();
     let boundNs = Math.min(this.#stopNs, this.#bounds.boundNs[shard] as number);
     if (pacer !== undefined) {
       pacer.start();
@@ -157,7 +167,7 @@ export class ShardLoop {
     this.rounds++;
     this.#floorNs = Math.max(this.#floorNs, live && pacer === undefined ? Math.min(boundNs, this.#stopNs) : 0);
     this.#host.onWindow?.(firstNs, boundNs, events);
-    this.#host.flush(this.engine, boundNs);
+    this.#host.flush(this.engine, Math.min(boundNs, this.engine.queue.peekTimeNs()));
     return true;
   }
 
@@ -168,8 +178,12 @@ export class ShardLoop {
       events += ran;
       if (ran < eventsPerLook) return events;
       if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');
+      if (shardCount > 1) {
+        // Nobody can reach this shard: without a limit it would run to the end before it listens again.
+        if (boundNs === Number.POSITIVE_INFINITY && events >= eventsPerOpenWindow) return events;
+        continue;
+      }
       // Alone, a window is the whole run: let records out, and stop between two instants when asked to.
-      if (shardCount > 1) continue;
       const nextNs = this.engine.queue.peekTimeNs();
       if (nextNs === this.engine.now) continue;
       this.#host.flush(this.engine, nextNs);
@@ -189,16 +203,14 @@ export class ShardLoop {
 
   /** Just after the last event that ran; each shard knows its own, the coordinator takes the greatest. */
   #lastNs(): number {
-    return this.engine.eventCount === 0 || Number.isNaN(this.engine.now) ? 0 : this.engine.now + 1;
+    return Number.isNaN(this.engine.now) ? this.#plan.startNs : this.engine.now + 1;
   }
 
-  /** Some shard asked to stop: the first instant that no shard has reached yet, the same for all; false when it cannot be bounded. */
-  #agreeOnStop(): boolean {
+  /** Some shard asked to stop: the first instant that no shard has passed yet, the same for all. */
+  #agreeOnStop(): void {
     let latestNs = 0;
-    for (const boundNs of this.#bounds.boundNs) latestNs = Math.max(latestNs, boundNs);
-    if (latestNs === Number.POSITIVE_INFINITY) return false;
+    for (const reachedNs of this.#reachedNs) latestNs = Math.max(latestNs, reachedNs);
     this.#stopNs = Math.min(this.#stopNs, latestNs);
-    return true;
   }
 
   /** First event of every shard, messages under way included; returns the least. */
@@ -236,6 +248,7 @@ export class ShardLoop {
     integers[5] = wantsStop ? stopFlag : 0;
     integers[6] = frameVersion;
     integers[7] = this.#digest;
+    frame[4] = this.#reachedNs[shard] as number;
     for (let k = 0; k < shardCount; k++) {
       frame[headerWords + k] = this.#sentNs[shard * shardCount + k] as number;
       frame[headerWords + shardCount + k] = this.#silentNs[shard * shardCount + k] as number;
@@ -249,6 +262,7 @@ export class ShardLoop {
     const integers = new Int32Array(frame.buffer, frame.byteOffset, 2 * headerWords);
     this.#checkHandshake(from, integers);
     this.#ownFirstNs[from] = frame[1] as number;
+    this.#reachedNs[from] = frame[4] as number;
     if (((integers[5] as number) & stopFlag) !== 0) this.#stopRequested = true;
     for (let k = 0; k < shardCount; k++) {
       this.#sentNs[from * shardCount + k] = frame[headerWords + k] as number;

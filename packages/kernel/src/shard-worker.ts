@@ -58,7 +58,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
   const directNs = model.lookahead.betweenShards(shardOfCell, model.classOfCell, shardCount);
   const pacer = task.pace === undefined ? undefined : new Pacer(task.pace, snapshot?.timeNs ?? 0);
   const host = new WorkerHost(task, engine, link);
-  const loop = new ShardLoop(engine, { shard, shardCount, directNs, pacer, live: task.live }, link, host);
+  const loop = new ShardLoop(engine, { shard, shardCount, directNs, pacer, startNs: snapshot?.timeNs ?? 0, live: task.live }, link, host);
   task.port.postMessage({ kind: 'ready' } satisfies ShardReport);
   const eventsBefore = engine.eventCount;
   const begun = wallMs();

@@ -67,12 +67,12 @@ export class Simulation {
       const engineOptions = { seed: this.seed, limits, strict: options.strict ?? false, keepRecords: options.keepRecords ?? false };
       return new ShardEngine(model, shard, shards, shardOfCell, engineOptions);
     });
+    const start = snapshot ?? (options.from === undefined ? undefined : unpackCheckpoint(options.from.bytes, model, this.seed));
     this.#loops = this.#engines.map((engine, shard) => {
       if (shards > 1 && modelHasPromises(model)) engine.gates = new SilenceGates(model, shard, shards, shardOfCell);
-      const plan = { shard, shardCount: shards, directNs, pacer: undefined, live: false };
+      const plan = { shard, shardCount: shards, directNs, pacer: undefined, startNs: start?.timeNs ?? 0, live: false };
       return new ShardLoop(engine, plan, this.#links[shard] as ShardLink, this.#host());
     });
-    const start = snapshot ?? (options.from === undefined ? undefined : unpackCheckpoint(options.from.bytes, model, this.seed));
     for (const engine of this.#engines) {
       if (start === undefined) engine.begin();
       else restoreSnapshot(engine, start);
@@ -87,7 +87,7 @@ export class Simulation {
 
   /** Simulated time of the last event that ran. */
   get processedNs(): number {
-    return Math.max(this.nowNs, ...this.#engines.map((engine) => engine.now || 0));
+    return Math.max(...this.#engines.map((engine) => engine.now || 0));
   }
 
   get rounds(): number {

@@ -113,21 +113,23 @@ describe('restarts', () => {
   });
 
   it('forget record batches of the lost stretch that still wait for a slow sink', { timeout: 120_000 }, async () => {
-    const long: FaultParameters = { ...ring, hops: 12_000, atCount: 11_500 };
+    const long: FaultParameters = { ...ring, hops: 30_000, atCount: 29_500 };
     let expected = 0;
     const calm = await run(faultProgram, long, { transport: 'memory', sink: { write: (batch) => void (expected += batch.length) } });
     await withMarker(async (markerFile) => {
       const seen = new Set<string>();
       let count = 0;
       let held = false;
+      let lostAlready = true;
       const result = await run(faultProgram, { ...long, fault: 'exit-once', markerFile } as FaultParameters, {
         restarts: 1,
-        checkpointEveryNs: 8_000_000,
+        checkpointEveryNs: 15_000_000,
         sink: {
           async write(batch) {
             // Held from before the thread is lost until after the next stretch has begun.
-            if ((batch[0] as RunRecord).timeNs > 8_000_000 && !held) {
+            if ((batch[0] as RunRecord).timeNs > 15_000_000 && !held) {
               held = true;
+              lostAlready = existsSync(markerFile);
               await new Promise((resolve) => setTimeout(resolve, 1500));
             }
             for (const entry of batch) seen.add(keyOf(entry));
@@ -135,7 +137,7 @@ describe('restarts', () => {
           },
         },
       });
-      expect([result.restarts, held]).toEqual([1, true]);
+      expect([result.restarts, held, lostAlready]).toEqual([1, true, false]);
       expect(result.fingerprint).toBe(calm.fingerprint);
       expect([count, seen.size]).toEqual([expected, expected]);
     });

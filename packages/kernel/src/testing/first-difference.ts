@@ -81,22 +81,23 @@ export function firstRecordDifference(
 export function checkpointDifference(model: Model, seed: string, a: Checkpoint, b: Checkpoint): string | undefined {
   if (Buffer.from(a.bytes).equals(Buffer.from(b.bytes))) return undefined;
   const [one, other] = [unpackCheckpoint(a.bytes, model, seed), unpackCheckpoint(b.bytes, model, seed)];
-  for (let index = 0; index < one.actors.length; index++) {
-    if (!Buffer.from(stateBytes(one, index)).equals(Buffer.from(stateBytes(other, index))))
-      return `the state of '${model.actorNames[one.actors[index] as number]}'`;
+  for (const [index, actor] of one.actors.entries()) {
+    if (!sameData(one.states[index], other.states[index])) return `the state of '${model.actorNames[actor]}'`;
   }
   const parts = Object.keys(one) as (keyof Snapshot)[];
-  const differing = parts.filter((part) => !Buffer.from(packValue(one[part], part)).equals(Buffer.from(packValue(other[part], part))));
+  const differing = parts.filter((part) => !sameData(one[part], other[part]));
   return differing.length === 0 ? 'the encoding of equal content' : differing.join(', ');
 }
 
-function stateBytes(snapshot: Snapshot, index: number): Uint8Array {
-  return packValue(snapshot.states[index], 'a state');
+function sameData(a: unknown, b: unknown): boolean {
+  return Buffer.from(packValue(a, 'a value')).equals(Buffer.from(packValue(b, 'a value')));
 }
 
 /** The order of the run: time, step, sender. */
 function compareReceived(a: RunRecord, b: RunRecord): number {
-  return a.timeNs - b.timeNs || a.step - b.step || (a.body as ReceivedMessage).sender - (b.body as ReceivedMessage).sender || a.actor - b.actor;
+  return (
+    a.timeNs - b.timeNs || a.step - b.step || (a.body as ReceivedMessage).sender - (b.body as ReceivedMessage).sender || a.actor - b.actor
+  );
 }
 
 function byActor(records: readonly RunRecord[]): Map<number, RunRecord[]> {
@@ -122,7 +123,7 @@ function sameReceived(a: RunRecord, b: RunRecord): boolean {
 }
 
 function sameRecord(a: RunRecord, b: RunRecord): boolean {
-  return Buffer.from(packValue({ ...a }, 'a record')).equals(Buffer.from(packValue({ ...b }, 'a record')));
+  return sameData({ ...a }, { ...b });
 }
 
 function describe(model: Model, entry: RunRecord | undefined): string {
