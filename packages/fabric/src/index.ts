@@ -1,6 +1,8 @@
 export * from './build-topology.js';
 export * from './chunk-nic.js';
 export * from './chunk-switch.js';
+export * from './fabric-actor.js';
+export * from './fabric-options.js';
 export {
   addFlow,
   advance,
@@ -32,6 +34,7 @@ export {
   type TierNominal,
   tierNominals,
 } from './routing.js';
+export * from './switch-actor.js';
 export {
   LINK_CLASSES,
   type LinkClass,

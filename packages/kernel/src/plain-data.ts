@@ -88,7 +88,9 @@ function escapeValue(value: unknown, path: string, depth: number): unknown {
       return value === 0 && Object.is(value, -0) ? new Escaped(negativeZero, null) : value;
     case 'boolean':
     case 'undefined':
+      return value;
     case 'bigint':
+      if (BigInt.asIntN(64, value) !== value && BigInt.asUintN(64, value) !== value) throw notPlain(path, 'a bigint beyond 64 bits');
       return value;
     case 'string':
       if (!isWellFormed(value)) throw notPlain(path, 'a string with a lone surrogate');
@@ -108,18 +110,18 @@ function escapeObject(value: object, path: string, depth: number): unknown {
   if (depth > maximumDepth) throw notPlain(path, `nested deeper than ${maximumDepth} (a cycle?)`);
   const prototype = Object.getPrototypeOf(value) as object | null;
   if (prototype === Object.prototype || prototype === null) return escapeRecord(value as Record<string, unknown>, path, depth);
-  if (Array.isArray(value)) return escapeArray(value, path, depth);
-  if (value instanceof Map) {
-    const entries = [...value].map(([key, item], index) => [
+  if (prototype === Array.prototype) return escapeArray(value as unknown[], path, depth);
+  if (prototype === Map.prototype) {
+    const entries = [...(value as Map<unknown, unknown>)].map(([key, item], index) => [
       escapeValue(key, `${path}.key${index}`, depth + 1),
       escapeValue(item, `${path}.value${index}`, depth + 1),
     ]);
     return new Escaped(mapKind, entries);
   }
-  if (value instanceof Set)
+  if (prototype === Set.prototype)
     return new Escaped(
       setKind,
-      [...value].map((item, index) => escapeValue(item, `${path}.item${index}`, depth + 1)),
+      [...(value as Set<unknown>)].map((item, index) => escapeValue(item, `${path}.item${index}`, depth + 1)),
     );
   if (ArrayBuffer.isView(value)) return escapeTypedArray(value, path);
   throw notPlain(path, `an instance of ${value.constructor?.name ?? 'a class'}`);
@@ -146,7 +148,9 @@ function escapeArray(value: readonly unknown[], path: string, depth: number): un
   for (let index = 0; index < value.length; index++) {
     const item = value[index];
     if (item === undefined && !(index in value)) throw notPlain(`${path}[${index}]`, 'a hole in an array');
-    const escaped = escapeValue(item, path, depth + 1);
+    // Only what has parts, or is refused, needs its own path.
+    const itemPath = typeof item === 'number' || typeof item === 'string' ? path : `${path}[${index}]`;
+    const escaped = escapeValue(item, itemPath, depth + 1);
     if (Object.is(escaped, item)) continue;
     copy ??= [...value];
     copy[index] = escaped;

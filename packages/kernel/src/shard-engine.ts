@@ -51,7 +51,7 @@ export interface EngineOptions {
   readonly strict: boolean;
   /** Whether records are kept for a sink (they are hashed in any case). */
   readonly keepRecords: boolean;
-  /** Where a watcher reads what runs: int32 [events, actor, message, in a handler]. */
+  /** Where a watcher reads what runs (see `WatchWords`): int32 [events, actor, message, in a handler], and the time as the double at index 4. */
   readonly watch?: Int32Array;
 }
 
@@ -101,6 +101,7 @@ export class ShardEngine {
   private readonly strict: boolean;
   private readonly keepRecords: boolean;
   private readonly watch: Int32Array;
+  private readonly watchDoubles: Float64Array;
   private readonly loop: string[] = [];
 
   constructor(model: Model, shard: number, shardCount: number, shardOfCell: Int32Array, options: EngineOptions) {
@@ -116,7 +117,8 @@ export class ShardEngine {
     this.timers = new TimerTable(this.slab);
     this.streams = new RandomStreams(model.streamBase[this.actorCount] as number, (stream) => this.streamName(stream));
     this.batches = Array.from({ length: shardCount }, () => new MessageBatch(options.limits.batchBytes));
-    this.watch = options.watch ?? new Int32Array(4);
+    this.watch = options.watch ?? new Int32Array(16);
+    this.watchDoubles = new Float64Array(this.watch.buffer);
     this.streamNames = model.kinds.map((kind) => kind.streams);
     this.byClass = model.lookahead.byClass;
     this.classCount = model.lookahead.classNames.length;
@@ -191,7 +193,7 @@ export class ShardEngine {
   }
 
   private dispatch(boundNs: number, maximum: number): number {
-    const { queue, slab, actorLines, handlers, handlerStride, views, nameHashes, fieldCounts, states, watch, tap, strict } = this;
+    const { queue, slab, actorLines, handlers, handlerStride, views, nameHashes, fieldCounts, states, watch, watchDoubles, tap, strict } = this;
     const cursor = slab.cursor;
     const before = this.eventCount + 1;
     for (let done = 0; done < maximum; done++) {
@@ -203,7 +205,9 @@ export class ShardEngine {
       const target = integers[2 * base + targetOffset] as number;
       const line = target * actorWords;
       const number = kindWord & kindMask;
-      this.now = slab.words[base] as number;
+      const now = slab.words[base] as number;
+      this.now = now;
+      watchDoubles[4] = now;
       this.self = target as ActorId;
       this.step = integers[2 * base + stepOffset] as number;
       watch[0] = before + done;

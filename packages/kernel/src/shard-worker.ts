@@ -143,7 +143,6 @@ class WorkerHost implements LoopHost {
   }
 
   flush(engine: ShardEngine, throughNs: number): void {
-    this.#watchDoubles[WatchWords.nowNs] = engine.now;
     this.#watchDoubles[WatchWords.eventCount] = engine.eventCount;
     if (!this.#task.keepRecords && this.#windows.length === 0 && this.#traced.length === 0) return;
     // A look at the clock costs as much as a small window: take one in sixteen.
@@ -156,7 +155,6 @@ class WorkerHost implements LoopHost {
 
   /** Everything still held, at the end. */
   finish(engine: ShardEngine, throughNs: number): void {
-    this.#watchDoubles[WatchWords.nowNs] = engine.now;
     this.#watchDoubles[WatchWords.eventCount] = engine.eventCount;
     this.#sendOn(engine, throughNs);
   }

@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
 const go = message('go');
-const hit = message('hit', ['step', 'sequence']);
-const arrived = record('arrived', ['step', 'sender', 'sequence']);
+const hit = message('hit', ['sequence']);
+const arrived = record('arrived', ['shooter', 'sequence']);
 
 interface Shot {
   readonly atNs: number;
@@ -26,8 +26,8 @@ describe('order', () => {
           messages: { hit },
           state: () => ({}),
           on: {
-            hit(_state, { step, sender, sequence }, context) {
-              context.emit(arrived, step, sender, sequence);
+            hit(_state, { sender, sequence }, context) {
+              context.emit(arrived, sender, sequence);
             },
           },
         });
@@ -42,7 +42,7 @@ describe('order', () => {
           on: {
             go(state, _message, context) {
               for (const delayNs of (state.shots[state.fired++] as Shot).delaysNs)
-                context.send(targetId() as ActorId<'hit'>, hit, delayNs, 0, state.sent++);
+                context.send(targetId() as ActorId<'hit'>, hit, delayNs, state.sent++);
             },
           },
         });
@@ -64,7 +64,7 @@ describe('order', () => {
         for (const shards of [1, 3]) {
           const simulation = new Simulation(modelOf(program, undefined), { shards, keepRecords: true });
           simulation.runUntil();
-          const found = simulation.takeRecords().map(({ timeNs, fields }) => ({ timeNs, sender: fields[1], sequence: fields[2] }));
+          const found = simulation.takeRecords().map(({ timeNs, fields }) => ({ timeNs, sender: fields[0], sequence: fields[1] }));
           expect(found).toEqual(expected);
         }
       }),

@@ -17,7 +17,11 @@ export interface PromptBlocks {
 }
 
 /** client -> frontend. `deadlineNs` is when the client gives up, -1 for never. */
-export const submit = message('submit', ['request', 'inputTokens', 'outputTokens', 'tenant', 'priority', 'deadlineNs'], body<PromptBlocks>());
+export const submit = message(
+  'submit',
+  ['request', 'inputTokens', 'outputTokens', 'tenant', 'priority', 'deadlineNs'],
+  body<PromptBlocks>(),
+);
 
 /** client -> frontend -> engine: the client gave up. */
 export const cancel = message('cancel', ['request']);
@@ -55,10 +59,17 @@ export interface RequestAccount {
 }
 
 /** engine -> frontend: the request is over at this engine; `outcome` is a value of `outcome`. */
-export const finished = message('finished', ['request', 'outcome', 'firstTokenNs', 'lastTokenNs', 'outputTokens', 'queuedNs'], body<RequestAccount>());
+export const finished = message(
+  'finished',
+  ['request', 'outcome', 'firstTokenNs', 'lastTokenNs', 'outputTokens', 'queuedNs'],
+  body<RequestAccount>(),
+);
 
 /** engine -> frontend: not accepted; `reason` is the engine's refusal code. The frontend may try another. */
 export const refused = message('refused', ['request', 'reason', 'stage']);
 
 /** frontend -> client: the request is over. */
 export const settled = message('settled', ['request', 'outcome', 'firstTokenNs', 'lastTokenNs', 'outputTokens']);
+
+/** controller -> client: send new requests to this frontend (an actor id); -1 goes back to the client's own choice. */
+export const moveClient = message('moveClient', ['frontend']);

@@ -12,7 +12,14 @@ export interface KvEventColumns {
 export const kvEvents = message('kvEvents', ['engine', 'sequence'], body<KvEventColumns>());
 
 /** engine -> frontend (and planner): the engine's load when it was sent. Tokens queued for prefill, sequences running and waiting, KV blocks. */
-export const loadReport = message('loadReport', ['engine', 'queuedTokens', 'runningSequences', 'waitingSequences', 'usedBlocks', 'totalBlocks']);
+export const loadReport = message('loadReport', [
+  'engine',
+  'queuedTokens',
+  'runningSequences',
+  'waitingSequences',
+  'usedBlocks',
+  'totalBlocks',
+]);
 
 /** planner -> engine: take another role (0 aggregated, 1 prefill, 2 decode): drain, then switch for `switchNs`. */
 export const changeRole = message('changeRole', ['role', 'switchNs']);

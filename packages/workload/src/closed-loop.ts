@@ -56,7 +56,7 @@ export function createClosedLoop(spec: ClosedLoopSpec): ClosedLoop {
 }
 
 /** Think time in ns; one draw, also when it is constant. */
-export function thinkNs(spec: ClosedLoopSpec, uniform: Uniform): number {
+export function thinkNs(spec: Pick<ClosedLoopSpec, 'meanThinkMs' | 'think'>, uniform: Uniform): number {
   const probability = uniform();
   return Math.round(spec.meanThinkMs * 1e6 * (spec.think === 'exponential' ? exponentialQuantile(probability) : 1));
 }
