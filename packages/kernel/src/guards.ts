@@ -50,8 +50,10 @@ function replace(owner: Record<string, unknown>, name: string, value: unknown): 
 }
 
 function forbid(label: string, instead: string): unknown {
-  // A function, not an arrow: only what can be constructed lets the construct trap below be reached.
-  const trap = (): never => refuse(label, instead);
+  // A declaration, not an arrow: `new SharedArrayBuffer()` must reach the trap, so it has to be a constructor.
+  function trap(): never {
+    return refuse(label, instead);
+  }
   // Namespaces such as Atomics are read, constructors are called with new: all of it is refused.
   return new Proxy(trap, {
     get: () => refuse(label, instead),

@@ -172,7 +172,7 @@ describe('queues against theory', () => {
     }
     const last = ((term * offered) / servers) * (1 / (1 - load));
     const erlangC = last / (sum + last);
-    const waits = waitsOf(queueProgram(load, servers, true), 16_000, 'shop/first', serviceNs / offered);
+    const waits = waitsOf(queueProgram(load, servers, true), 24_000, 'shop/first', serviceNs / offered);
     expectWithin('P(wait > 0)', waits.map(shareAbove(0)), erlangC, 1e-4);
     expectWithin('mean wait', waits.map(meanOf), (erlangC * serviceNs) / (servers * (1 - load)), 1);
     expectWithin('P(wait > 1)', waits.map(shareAbove(serviceNs)), erlangC * Math.exp(-servers * (1 - load)), 1e-5);
