@@ -2,7 +2,7 @@ import { bodyFlag, MessageBatch, unpackMessages } from '@braess/kernel/internals
 import { BenchError, type BenchOptions, median } from './measured.js';
 
 /** The issue's limits, ns a message there and back in batches of 64. */
-export const codecTargetsNs = { numeric: 150, body: 600 } as const;
+const codecTargetsNs = { numeric: 150, body: 600 } as const;
 
 export interface CodecRow {
   readonly load: 'numeric' | 'body';

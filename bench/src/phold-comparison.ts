@@ -6,7 +6,7 @@ import phold, { type PholdParameters } from './phold.js';
 import { runPlainApart } from './plain-process.js';
 import { runSteady } from './steady-run.js';
 
-export const pholdMeanDelayNs = 1_000_000;
+const pholdMeanDelayNs = 1_000_000;
 
 export interface PholdOptions extends BenchOptions {
   readonly actors: number;

@@ -4,7 +4,7 @@ import phold from './phold.js';
 import { pholdPlan } from './phold-comparison.js';
 
 /** The limit for 100,000 cells. */
-export const startupTargetMs = 2000;
+const startupTargetMs = 2000;
 
 export interface StartupResult {
   readonly cells: number;

@@ -1,3 +1,4 @@
+export { editDistance, nearestName } from './scenario/nearest.js';
 export * from './scenario/problem.js';
 export * from './scenario/read-scenario.js';
 export { type Scenario, type ServingGroup, scenarioSchema } from './scenario/schema.js';

@@ -38,7 +38,7 @@ export interface Context<Stream extends string = string> {
    * Promises that no message of this actor arrives in the cell of `destination` before `untilNs`, whatever this actor receives.
    * Promises widen the windows of other shards; breaking one is an error. A promise never shrinks: an earlier time changes nothing.
    */
-  promiseSilence(destination: ActorId, untilNs: number): void;
+  promiseSilence(destination: ActorId<never>, untilNs: number): void;
 }
 
 /** A declared kind of actor: what it receives, how its state begins, and its handlers. */

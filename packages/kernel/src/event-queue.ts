@@ -13,72 +13,71 @@ const sampleCount = 63;
  * The bucket of a time is a monotone function of it, so rounding never changes the order.
  */
 export class EventQueue {
-  readonly #slab: EventSlab;
+  private readonly slab: EventSlab;
 
-  #bottomSlots = new Int32Array(256);
-  #bottomTimes = new Float64Array(256);
-  #bottomHead = 0;
-  #bottomCount = 0;
+  private bottomSlots = new Int32Array(256);
+  private bottomTimes = new Float64Array(256);
+  private bottomHead = 0;
+  private bottomCount = 0;
 
-  #heapSlots = new Int32Array(256);
-  #heapTimes = new Float64Array(256);
-  #heapCount = 0;
+  private heapSlots = new Int32Array(256);
+  private heapTimes = new Float64Array(256);
+  private heapCount = 0;
 
-  #bucketHeads = new Int32Array(minimumBuckets);
-  #bucketCount = 0;
-  #currentBucket = -1;
-  #rungStart = 0;
-  #bucketsPerNs = 0;
+  private bucketHeads = new Int32Array(minimumBuckets);
+  private bucketCount = 0;
+  private currentBucket = -1;
+  private rungStart = 0;
+  private bucketsPerNs = 0;
 
-  #farSlots = new Int32Array(1024);
-  #farTimes = new Float64Array(1024);
-  #farCount = 0;
+  private farSlots = new Int32Array(1024);
+  private farTimes = new Float64Array(1024);
+  private farCount = 0;
 
-  #scratchSlots = new Int32Array(256);
-  #scratchTimes = new Float64Array(256);
-  readonly #sample = new Float64Array(sampleCount);
+  private scratchSlots = new Int32Array(256);
+  private scratchTimes = new Float64Array(256);
+  private readonly sample = new Float64Array(sampleCount);
 
   constructor(slab: EventSlab) {
-    this.#slab = slab;
+    this.slab = slab;
   }
 
   push(slot: number): void {
-    const time = this.#slab.words[slot * slotWords] as number;
-    const position = (time - this.#rungStart) * this.#bucketsPerNs;
-    if (position >= this.#bucketCount) {
-      if (this.#farCount === this.#farSlots.length) this.#growFar();
-      this.#farSlots[this.#farCount] = slot;
-      this.#farTimes[this.#farCount++] = time;
+    const time = this.slab.words[slot * slotWords] as number;
+    const position = (time - this.rungStart) * this.bucketsPerNs;
+    if (position >= this.bucketCount) {
+      if (this.farCount === this.farSlots.length) this.growFar();
+      this.farSlots[this.farCount] = slot;
+      this.farTimes[this.farCount++] = time;
       return;
     }
     // Compared before it becomes an int32, which would wrap: a message from another shard may lie far before the rung.
-    if (position < this.#currentBucket + 1) {
-      this.#heapPush(slot, time);
+    if (position < this.currentBucket + 1) {
+      this.heapPush(slot, time);
       return;
     }
     const bucket = position | 0;
-    this.#slab.next[slot] = this.#bucketHeads[bucket] as number;
-    this.#bucketHeads[bucket] = slot;
+    this.slab.next[slot] = this.bucketHeads[bucket] as number;
+    this.bucketHeads[bucket] = slot;
   }
 
   /** Takes the first event before `boundNs`, or returns -1. Cancelled events are freed on the way. */
   popBefore(boundNs: number): number {
     for (;;) {
-      const slot = this.#popAny(boundNs);
-      if (slot < 0 || this.#slab.integers[slot * (2 * slotWords) + targetOffset] !== cancelledTarget) return slot;
-      this.#slab.free(slot);
+      const slot = this.popAny(boundNs);
+      if (slot < 0 || this.slab.integers[slot * (2 * slotWords) + targetOffset] !== cancelledTarget) return slot;
+      this.slab.free(slot);
     }
   }
 
   /** Time of the first event, `Infinity` without one. */
   peekTimeNs(): number {
     for (;;) {
-      const slot = this.#peekAny();
+      const slot = this.peekAny();
       if (slot < 0) return Number.POSITIVE_INFINITY;
-      if (this.#slab.integers[slot * (2 * slotWords) + targetOffset] !== cancelledTarget)
-        return this.#slab.words[slot * slotWords] as number;
-      this.#popAny(Number.POSITIVE_INFINITY);
-      this.#slab.free(slot);
+      if (this.slab.integers[slot * (2 * slotWords) + targetOffset] !== cancelledTarget) return this.slab.words[slot * slotWords] as number;
+      this.popAny(Number.POSITIVE_INFINITY);
+      this.slab.free(slot);
     }
   }
 
@@ -88,137 +87,135 @@ export class EventQueue {
     this.forEach((slot) => {
       slots.push(slot);
     });
-    this.#clear();
+    this.clear();
     for (const slot of slots) {
       if (keep(slot)) this.push(slot);
-      else this.#slab.free(slot);
+      else this.slab.free(slot);
     }
   }
 
   forEach(visit: (slot: number) => void): void {
-    for (let i = this.#bottomHead; i < this.#bottomCount; i++) visit(this.#bottomSlots[i] as number);
-    for (let i = 0; i < this.#heapCount; i++) visit(this.#heapSlots[i] as number);
-    for (let bucket = this.#currentBucket + 1; bucket < this.#bucketCount; bucket++) {
-      for (let slot = this.#bucketHeads[bucket] as number; slot >= 0; slot = this.#slab.next[slot] as number) visit(slot);
+    for (let i = this.bottomHead; i < this.bottomCount; i++) visit(this.bottomSlots[i] as number);
+    for (let i = 0; i < this.heapCount; i++) visit(this.heapSlots[i] as number);
+    for (let bucket = this.currentBucket + 1; bucket < this.bucketCount; bucket++) {
+      for (let slot = this.bucketHeads[bucket] as number; slot >= 0; slot = this.slab.next[slot] as number) visit(slot);
     }
-    for (let i = 0; i < this.#farCount; i++) visit(this.#farSlots[i] as number);
+    for (let i = 0; i < this.farCount; i++) visit(this.farSlots[i] as number);
   }
 
-  #clear(): void {
-    this.#bottomHead = 0;
-    this.#bottomCount = 0;
-    this.#heapCount = 0;
-    this.#bucketCount = 0;
-    this.#currentBucket = -1;
-    this.#rungStart = 0;
-    this.#bucketsPerNs = 0;
-    this.#farCount = 0;
+  private clear(): void {
+    this.bottomHead = 0;
+    this.bottomCount = 0;
+    this.heapCount = 0;
+    this.bucketCount = 0;
+    this.currentBucket = -1;
+    this.rungStart = 0;
+    this.bucketsPerNs = 0;
+    this.farCount = 0;
   }
 
-  #popAny(boundNs: number): number {
+  private popAny(boundNs: number): number {
     for (;;) {
-      if (this.#bottomHead < this.#bottomCount) {
-        if (this.#heapCount > 0 && this.#heapIsFirst()) return this.#heapPop(boundNs);
-        if (!((this.#bottomTimes[this.#bottomHead] as number) < boundNs)) return -1;
-        return this.#bottomSlots[this.#bottomHead++] as number;
+      if (this.bottomHead < this.bottomCount) {
+        if (this.heapCount > 0 && this.heapIsFirst()) return this.heapPop(boundNs);
+        if (!((this.bottomTimes[this.bottomHead] as number) < boundNs)) return -1;
+        return this.bottomSlots[this.bottomHead++] as number;
       }
-      if (this.#heapCount > 0) return this.#heapPop(boundNs);
-      if (!this.#refill()) return -1;
+      if (this.heapCount > 0) return this.heapPop(boundNs);
+      if (!this.refill()) return -1;
     }
   }
 
-  #peekAny(): number {
+  private peekAny(): number {
     for (;;) {
-      if (this.#bottomHead < this.#bottomCount) {
-        return this.#heapCount > 0 && this.#heapIsFirst()
-          ? (this.#heapSlots[0] as number)
-          : (this.#bottomSlots[this.#bottomHead] as number);
+      if (this.bottomHead < this.bottomCount) {
+        return this.heapCount > 0 && this.heapIsFirst() ? (this.heapSlots[0] as number) : (this.bottomSlots[this.bottomHead] as number);
       }
-      if (this.#heapCount > 0) return this.#heapSlots[0] as number;
-      if (!this.#refill()) return -1;
+      if (this.heapCount > 0) return this.heapSlots[0] as number;
+      if (!this.refill()) return -1;
     }
   }
 
-  #heapIsFirst(): boolean {
-    const heapTime = this.#heapTimes[0] as number;
-    const bottomTime = this.#bottomTimes[this.#bottomHead] as number;
+  private heapIsFirst(): boolean {
+    const heapTime = this.heapTimes[0] as number;
+    const bottomTime = this.bottomTimes[this.bottomHead] as number;
     if (heapTime !== bottomTime) return heapTime < bottomTime;
-    return this.#slab.tieBefore(this.#heapSlots[0] as number, this.#bottomSlots[this.#bottomHead] as number);
+    return this.slab.tieBefore(this.heapSlots[0] as number, this.bottomSlots[this.bottomHead] as number);
   }
 
   /** Sorts the next bucket that has events into the bottom; false when nothing is pending. */
-  #refill(): boolean {
+  private refill(): boolean {
     for (;;) {
-      const heads = this.#bucketHeads;
-      const count = this.#bucketCount;
-      let bucket = this.#currentBucket + 1;
+      const heads = this.bucketHeads;
+      const count = this.bucketCount;
+      let bucket = this.currentBucket + 1;
       while (bucket < count && heads[bucket] === -1) bucket++;
       if (bucket < count) {
-        this.#currentBucket = bucket;
-        this.#drainBucket(heads[bucket] as number);
+        this.currentBucket = bucket;
+        this.drainBucket(heads[bucket] as number);
         return true;
       }
-      this.#currentBucket = count - 1;
-      if (this.#farCount === 0) return false;
-      this.#spreadFar();
+      this.currentBucket = count - 1;
+      if (this.farCount === 0) return false;
+      this.spreadFar();
     }
   }
 
-  #drainBucket(head: number): void {
-    const { words, next } = this.#slab;
+  private drainBucket(head: number): void {
+    const { words, next } = this.slab;
     let count = 0;
     for (let slot = head; slot >= 0; slot = next[slot] as number) {
-      if (count === this.#bottomSlots.length) this.#growBottom();
-      this.#bottomSlots[count] = slot;
-      this.#bottomTimes[count++] = words[slot * slotWords] as number;
+      if (count === this.bottomSlots.length) this.growBottom();
+      this.bottomSlots[count] = slot;
+      this.bottomTimes[count++] = words[slot * slotWords] as number;
     }
-    this.#bottomHead = 0;
-    this.#bottomCount = count;
-    if (count > insertionSortLimit) this.#mergeSortBottom();
-    else if (count > 1) this.#insertionSortBottom(0, count);
+    this.bottomHead = 0;
+    this.bottomCount = count;
+    if (count > insertionSortLimit) this.mergeSortBottom();
+    else if (count > 1) this.insertionSortBottom(0, count);
   }
 
   /** Builds a rung over the nearer half of the far events; what lies behind it stays far. */
-  #spreadFar(): void {
-    const count = this.#farCount;
-    const slots = this.#farSlots;
-    const times = this.#farTimes;
+  private spreadFar(): void {
+    const count = this.farCount;
+    const slots = this.farSlots;
+    const times = this.farTimes;
     let minimum = Number.POSITIVE_INFINITY;
     for (let i = 0; i < count; i++) {
       const time = times[i] as number;
       if (time < minimum) minimum = time;
     }
     const buckets = Math.min(maximumBuckets, Math.max(minimumBuckets, 2 ** Math.ceil(Math.log2(count))));
-    if (this.#bucketHeads.length < buckets) this.#bucketHeads = new Int32Array(buckets);
-    this.#bucketHeads.fill(-1, 0, buckets);
-    this.#rungStart = minimum;
-    this.#bucketsPerNs = buckets / Math.max(buckets, 2 * this.#typicalSpreadNs(minimum));
-    this.#bucketCount = buckets;
-    this.#currentBucket = -1;
-    const next = this.#slab.next;
+    if (this.bucketHeads.length < buckets) this.bucketHeads = new Int32Array(buckets);
+    this.bucketHeads.fill(-1, 0, buckets);
+    this.rungStart = minimum;
+    this.bucketsPerNs = buckets / Math.max(buckets, 2 * this.typicalSpreadNs(minimum));
+    this.bucketCount = buckets;
+    this.currentBucket = -1;
+    const next = this.slab.next;
     let kept = 0;
     for (let i = 0; i < count; i++) {
       const time = times[i] as number;
       const slot = slots[i] as number;
-      const position = (time - minimum) * this.#bucketsPerNs;
+      const position = (time - minimum) * this.bucketsPerNs;
       if (position >= buckets) {
         slots[kept] = slot;
         times[kept++] = time;
       } else {
         const bucket = position | 0;
-        next[slot] = this.#bucketHeads[bucket] as number;
-        this.#bucketHeads[bucket] = slot;
+        next[slot] = this.bucketHeads[bucket] as number;
+        this.bucketHeads[bucket] = slot;
       }
     }
-    this.#farCount = kept;
+    this.farCount = kept;
   }
 
   /** Distance from the first far event to the median one (a few far timers must not stretch the buckets of all). */
-  #typicalSpreadNs(minimum: number): number {
-    const count = this.#farCount;
+  private typicalSpreadNs(minimum: number): number {
+    const count = this.farCount;
     const taken = Math.min(sampleCount, count);
-    const sample = this.#sample.subarray(0, taken);
-    for (let i = 0; i < taken; i++) sample[i] = this.#farTimes[Math.floor((i * count) / taken)] as number;
+    const sample = this.sample.subarray(0, taken);
+    for (let i = 0; i < taken; i++) sample[i] = this.farTimes[Math.floor((i * count) / taken)] as number;
     sample.sort();
     for (let i = taken >> 1; i < taken; i++) {
       const spread = (sample[i] as number) - minimum;
@@ -227,14 +224,14 @@ export class EventQueue {
     return 0;
   }
 
-  #insertionSortBottom(from: number, to: number): void {
-    const slots = this.#bottomSlots;
-    const times = this.#bottomTimes;
+  private insertionSortBottom(from: number, to: number): void {
+    const slots = this.bottomSlots;
+    const times = this.bottomTimes;
     for (let i = from + 1; i < to; i++) {
       const slot = slots[i] as number;
       const time = times[i] as number;
       let j = i - 1;
-      while (j >= from && ((times[j] as number) > time || (times[j] === time && this.#slab.tieBefore(slot, slots[j] as number)))) {
+      while (j >= from && ((times[j] as number) > time || (times[j] === time && this.slab.tieBefore(slot, slots[j] as number)))) {
         slots[j + 1] = slots[j] as number;
         times[j + 1] = times[j] as number;
         j--;
@@ -244,58 +241,57 @@ export class EventQueue {
     }
   }
 
-  #mergeSortBottom(): void {
-    const count = this.#bottomCount;
-    for (let from = 0; from < count; from += insertionSortLimit)
-      this.#insertionSortBottom(from, Math.min(count, from + insertionSortLimit));
-    if (this.#scratchSlots.length < this.#bottomSlots.length) {
-      this.#scratchSlots = new Int32Array(this.#bottomSlots.length);
-      this.#scratchTimes = new Float64Array(this.#bottomSlots.length);
+  private mergeSortBottom(): void {
+    const count = this.bottomCount;
+    for (let from = 0; from < count; from += insertionSortLimit) this.insertionSortBottom(from, Math.min(count, from + insertionSortLimit));
+    if (this.scratchSlots.length < this.bottomSlots.length) {
+      this.scratchSlots = new Int32Array(this.bottomSlots.length);
+      this.scratchTimes = new Float64Array(this.bottomSlots.length);
     }
     for (let width = insertionSortLimit; width < count; width *= 2) {
       for (let from = 0; from < count; from += 2 * width)
-        this.#merge(from, Math.min(count, from + width), Math.min(count, from + 2 * width));
-      const slots = this.#bottomSlots;
-      const times = this.#bottomTimes;
-      this.#bottomSlots = this.#scratchSlots;
-      this.#bottomTimes = this.#scratchTimes;
-      this.#scratchSlots = slots;
-      this.#scratchTimes = times;
+        this.merge(from, Math.min(count, from + width), Math.min(count, from + 2 * width));
+      const slots = this.bottomSlots;
+      const times = this.bottomTimes;
+      this.bottomSlots = this.scratchSlots;
+      this.bottomTimes = this.scratchTimes;
+      this.scratchSlots = slots;
+      this.scratchTimes = times;
     }
   }
 
-  #merge(from: number, middle: number, to: number): void {
-    const slots = this.#bottomSlots;
-    const times = this.#bottomTimes;
+  private merge(from: number, middle: number, to: number): void {
+    const slots = this.bottomSlots;
+    const times = this.bottomTimes;
     let left = from;
     let right = middle;
     for (let out = from; out < to; out++) {
-      const takeLeft = right >= to || (left < middle && this.#notAfter(left, right));
+      const takeLeft = right >= to || (left < middle && this.notAfter(left, right));
       const source = takeLeft ? left++ : right++;
-      this.#scratchSlots[out] = slots[source] as number;
-      this.#scratchTimes[out] = times[source] as number;
+      this.scratchSlots[out] = slots[source] as number;
+      this.scratchTimes[out] = times[source] as number;
     }
   }
 
-  #notAfter(left: number, right: number): boolean {
-    const leftTime = this.#bottomTimes[left] as number;
-    const rightTime = this.#bottomTimes[right] as number;
+  private notAfter(left: number, right: number): boolean {
+    const leftTime = this.bottomTimes[left] as number;
+    const rightTime = this.bottomTimes[right] as number;
     if (leftTime !== rightTime) return leftTime < rightTime;
-    return !this.#slab.tieBefore(this.#bottomSlots[right] as number, this.#bottomSlots[left] as number);
+    return !this.slab.tieBefore(this.bottomSlots[right] as number, this.bottomSlots[left] as number);
   }
 
-  #heapPush(slot: number, time: number): void {
-    if (this.#heapCount === this.#heapSlots.length) {
-      this.#heapSlots = doubledSlots(this.#heapSlots);
-      this.#heapTimes = doubledTimes(this.#heapTimes);
+  private heapPush(slot: number, time: number): void {
+    if (this.heapCount === this.heapSlots.length) {
+      this.heapSlots = doubledSlots(this.heapSlots);
+      this.heapTimes = doubledTimes(this.heapTimes);
     }
-    const slots = this.#heapSlots;
-    const times = this.#heapTimes;
-    let at = this.#heapCount++;
+    const slots = this.heapSlots;
+    const times = this.heapTimes;
+    let at = this.heapCount++;
     while (at > 0) {
       const parent = (at - 1) >> 2;
       const parentTime = times[parent] as number;
-      if (parentTime < time || (parentTime === time && !this.#slab.tieBefore(slot, slots[parent] as number))) break;
+      if (parentTime < time || (parentTime === time && !this.slab.tieBefore(slot, slots[parent] as number))) break;
       slots[at] = slots[parent] as number;
       times[at] = parentTime;
       at = parent;
@@ -304,12 +300,12 @@ export class EventQueue {
     times[at] = time;
   }
 
-  #heapPop(boundNs: number): number {
-    const slots = this.#heapSlots;
-    const times = this.#heapTimes;
+  private heapPop(boundNs: number): number {
+    const slots = this.heapSlots;
+    const times = this.heapTimes;
     if (!((times[0] as number) < boundNs)) return -1;
     const first = slots[0] as number;
-    const count = --this.#heapCount;
+    const count = --this.heapCount;
     const slot = slots[count] as number;
     const time = times[count] as number;
     let at = 0;
@@ -321,12 +317,12 @@ export class EventQueue {
       const end = Math.min(firstChild + 4, count);
       for (let child = firstChild + 1; child < end; child++) {
         const childTime = times[child] as number;
-        if (childTime < bestTime || (childTime === bestTime && this.#slab.tieBefore(slots[child] as number, slots[best] as number))) {
+        if (childTime < bestTime || (childTime === bestTime && this.slab.tieBefore(slots[child] as number, slots[best] as number))) {
           best = child;
           bestTime = childTime;
         }
       }
-      if (time < bestTime || (time === bestTime && !this.#slab.tieBefore(slots[best] as number, slot))) break;
+      if (time < bestTime || (time === bestTime && !this.slab.tieBefore(slots[best] as number, slot))) break;
       slots[at] = slots[best] as number;
       times[at] = bestTime;
       at = best;
@@ -336,14 +332,14 @@ export class EventQueue {
     return first;
   }
 
-  #growFar(): void {
-    this.#farSlots = doubledSlots(this.#farSlots);
-    this.#farTimes = doubledTimes(this.#farTimes);
+  private growFar(): void {
+    this.farSlots = doubledSlots(this.farSlots);
+    this.farTimes = doubledTimes(this.farTimes);
   }
 
-  #growBottom(): void {
-    this.#bottomSlots = doubledSlots(this.#bottomSlots);
-    this.#bottomTimes = doubledTimes(this.#bottomTimes);
+  private growBottom(): void {
+    this.bottomSlots = doubledSlots(this.bottomSlots);
+    this.bottomTimes = doubledTimes(this.bottomTimes);
   }
 }
 

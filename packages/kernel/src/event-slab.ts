@@ -39,40 +39,36 @@ export class EventSlab {
   readonly bodies: unknown[] = [];
   readonly cursor: EventCursor;
   liveCount = 0;
-  #firstFree = -1;
-  #unusedFrom = 0;
-  #capacity: number;
-  readonly #maximumSlots: number;
+  private firstFree = -1;
+  private unusedFrom = 0;
+  capacity: number;
+  private readonly maximumSlots: number;
 
   /** @param limitBytes greatest size of the slab; passing it throws a `limit` error. */
   constructor(limitBytes: number, initialCapacity = 1024) {
-    this.#capacity = initialCapacity;
-    this.#maximumSlots = Math.max(initialCapacity, Math.floor(limitBytes / (slotWords * 8 + 4)));
+    this.capacity = initialCapacity;
+    this.maximumSlots = Math.max(initialCapacity, Math.floor(limitBytes / (slotWords * 8 + 4)));
     this.words = new Float64Array(initialCapacity * slotWords);
     this.integers = new Int32Array(this.words.buffer);
     this.next = new Int32Array(initialCapacity);
     this.cursor = { words: this.words, integers: this.integers, base: -1, body: undefined };
   }
 
-  get capacity(): number {
-    return this.#capacity;
-  }
-
   allocate(): number {
     this.liveCount++;
-    const slot = this.#firstFree;
+    const slot = this.firstFree;
     if (slot >= 0) {
-      this.#firstFree = this.next[slot] as number;
+      this.firstFree = this.next[slot] as number;
       return slot;
     }
-    if (this.#unusedFrom === this.#capacity) this.#grow();
-    return this.#unusedFrom++;
+    if (this.unusedFrom === this.capacity) this.grow();
+    return this.unusedFrom++;
   }
 
   free(slot: number): void {
     this.liveCount--;
-    this.next[slot] = this.#firstFree;
-    this.#firstFree = slot;
+    this.next[slot] = this.firstFree;
+    this.firstFree = slot;
   }
 
   /** True when the event of slot `a` lies before that of slot `b`, their times being equal: step, sender, sequence number. */
@@ -89,10 +85,10 @@ export class EventSlab {
     return (this.words[a * slotWords + 1] as number) < (this.words[b * slotWords + 1] as number);
   }
 
-  #grow(): void {
-    const capacity = Math.min(this.#capacity * 2, this.#maximumSlots);
-    if (capacity <= this.#capacity) {
-      throw new KernelError('limit', `pending events fill their ${this.#maximumSlots} slots; raise limits.pendingBytes or send less`);
+  private grow(): void {
+    const capacity = Math.min(this.capacity * 2, this.maximumSlots);
+    if (capacity <= this.capacity) {
+      throw new KernelError('limit', `pending events fill their ${this.maximumSlots} slots; raise limits.pendingBytes or send less`);
     }
     const words = new Float64Array(capacity * slotWords);
     words.set(this.words);
@@ -103,6 +99,6 @@ export class EventSlab {
     this.next = next;
     this.cursor.words = words;
     this.cursor.integers = this.integers;
-    this.#capacity = capacity;
+    this.capacity = capacity;
   }
 }

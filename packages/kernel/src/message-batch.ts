@@ -13,14 +13,14 @@ export class MessageBatch {
   count = 0;
   /** Earliest arrival in the batch, `Infinity` when empty. */
   earliestNs = Number.POSITIVE_INFINITY;
-  readonly #limitBytes: number;
-  #words = new Float64Array(1024);
-  #integers = new Int32Array(this.#words.buffer);
-  #used = 0;
-  readonly #bodies: unknown[] = [];
+  private readonly limitBytes: number;
+  private words = new Float64Array(1024);
+  private integers = new Int32Array(this.words.buffer);
+  private used = 0;
+  private readonly bodies: unknown[] = [];
 
   constructor(limitBytes: number) {
-    this.#limitBytes = limitBytes;
+    this.limitBytes = limitBytes;
   }
 
   append(
@@ -37,12 +37,12 @@ export class MessageBatch {
     e: number,
     f: number,
   ): void {
-    const at = this.#used;
-    if (at + headerWords + 6 > this.#words.length) this.#grow();
-    const words = this.#words;
+    const at = this.used;
+    if (at + headerWords + 6 > this.words.length) this.grow();
+    const words = this.words;
     words[at] = timeNs;
     words[at + 1] = sequence;
-    const integers = this.#integers;
+    const integers = this.integers;
     integers[2 * at + 4] = sender;
     integers[2 * at + 5] = target;
     integers[2 * at + 6] = kindWord;
@@ -55,41 +55,41 @@ export class MessageBatch {
       words[at + 8] = e;
       words[at + 9] = f;
     }
-    this.#used = at + headerWords + fieldCount;
+    this.used = at + headerWords + fieldCount;
     this.count++;
     if (timeNs < this.earliestNs) this.earliestNs = timeNs;
   }
 
   /** The body of the message just appended with the body flag. */
   appendBody(body: unknown): void {
-    this.#bodies.push(body);
+    this.bodies.push(body);
   }
 
   /** The batch as msgpack bytes (a view that the next pack may overwrite); the batch is empty afterwards. */
   pack(): Uint8Array {
-    const bytes = packBatch(new Uint8Array(this.#words.buffer, 0, this.#used * 8), this.#bodies);
+    const bytes = packBatch(new Uint8Array(this.words.buffer, 0, this.used * 8), this.bodies);
     this.clear();
     return bytes;
   }
 
   clear(): void {
     this.count = 0;
-    this.#used = 0;
-    this.#bodies.length = 0;
+    this.used = 0;
+    this.bodies.length = 0;
     this.earliestNs = Number.POSITIVE_INFINITY;
   }
 
-  #grow(): void {
-    if (this.#words.byteLength * 2 > this.#limitBytes) {
+  private grow(): void {
+    if (this.words.byteLength * 2 > this.limitBytes) {
       throw new KernelError(
         'limit',
-        `a batch of ${this.count} messages to another shard passes ${this.#limitBytes} bytes; raise limits.batchBytes`,
+        `a batch of ${this.count} messages to another shard passes ${this.limitBytes} bytes; raise limits.batchBytes`,
       );
     }
-    const words = new Float64Array(this.#words.length * 2);
-    words.set(this.#words);
-    this.#words = words;
-    this.#integers = new Int32Array(words.buffer);
+    const words = new Float64Array(this.words.length * 2);
+    words.set(this.words);
+    this.words = words;
+    this.integers = new Int32Array(words.buffer);
   }
 }
 

@@ -9,19 +9,19 @@ const twoToMinus32 = 2.3283064365386963e-10;
  * generator). A stream is seeded when first drawn from, so 100,000 idle streams cost nothing.
  */
 export class RandomStreams {
-  readonly #words: Float64Array;
-  readonly #nameOf: (stream: number) => string;
+  private readonly words: Float64Array;
+  private readonly nameOf: (stream: number) => string;
 
   constructor(count: number, nameOf: (stream: number) => string) {
-    this.#words = new Float64Array(count * streamWords);
-    this.#nameOf = nameOf;
+    this.words = new Float64Array(count * streamWords);
+    this.nameOf = nameOf;
   }
 
   /** The next number in [0, 1) of a stream. */
   draw(stream: number): number {
-    const words = this.#words;
+    const words = this.words;
     const base = stream * streamWords;
-    if (words[base + 3] === 0) this.#seed(stream);
+    if (words[base + 3] === 0) this.seed(stream);
     const t = 2091639 * (words[base] as number) + ((words[base + 3] as number) - 1) * twoToMinus32;
     words[base] = words[base + 1] as number;
     words[base + 1] = words[base + 2] as number;
@@ -31,24 +31,24 @@ export class RandomStreams {
   }
 
   isSeeded(stream: number): boolean {
-    return this.#words[stream * streamWords + 3] !== 0;
+    return this.words[stream * streamWords + 3] !== 0;
   }
 
   /** Copies the four words of a stream's state out. */
   save(stream: number, target: Float64Array, offset: number): void {
-    target.set(this.#words.subarray(stream * streamWords, (stream + 1) * streamWords), offset);
+    target.set(this.words.subarray(stream * streamWords, (stream + 1) * streamWords), offset);
   }
 
   restore(stream: number, source: Float64Array, offset: number): void {
-    this.#words.set(source.subarray(offset, offset + streamWords), stream * streamWords);
+    this.words.set(source.subarray(offset, offset + streamWords), stream * streamWords);
   }
 
-  #seed(stream: number): void {
-    const state = seedrandom.alea(this.#nameOf(stream), { state: true }).state() as seedrandom.State.Alea;
+  private seed(stream: number): void {
+    const state = seedrandom.alea(this.nameOf(stream), { state: true }).state() as seedrandom.State.Alea;
     const base = stream * streamWords;
-    this.#words[base] = state.s0;
-    this.#words[base + 1] = state.s1;
-    this.#words[base + 2] = state.s2;
-    this.#words[base + 3] = state.c + 1;
+    this.words[base] = state.s0;
+    this.words[base + 1] = state.s1;
+    this.words[base + 2] = state.s2;
+    this.words[base + 3] = state.c + 1;
   }
 }

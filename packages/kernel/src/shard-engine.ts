@@ -193,7 +193,8 @@ export class ShardEngine {
   }
 
   private dispatch(boundNs: number, maximum: number): number {
-    const { queue, slab, actorLines, handlers, handlerStride, views, nameHashes, fieldCounts, states, watch, watchDoubles, tap, strict } = this;
+    const { queue, slab, actorLines, handlers, handlerStride, views, nameHashes, fieldCounts, states, watch, watchDoubles, tap, strict } =
+      this;
     const cursor = slab.cursor;
     const before = this.eventCount + 1;
     for (let done = 0; done < maximum; done++) {

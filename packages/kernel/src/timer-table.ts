@@ -4,30 +4,30 @@ const empty = -1;
 
 /** Finds a pending timer's slot by its owner and sequence number: open addressing over slots, the keys being the slab's own. */
 export class TimerTable {
-  readonly #slab: EventSlab;
-  #slots = new Int32Array(64).fill(empty);
-  #count = 0;
+  private readonly slab: EventSlab;
+  private slots = new Int32Array(64).fill(empty);
+  private count = 0;
 
   constructor(slab: EventSlab) {
-    this.#slab = slab;
+    this.slab = slab;
   }
 
   add(slot: number): void {
-    if (2 * (this.#count + 1) > this.#slots.length) this.#grow();
-    this.#place(slot);
-    this.#count++;
+    if (2 * (this.count + 1) > this.slots.length) this.grow();
+    this.place(slot);
+    this.count++;
   }
 
   /** Removes a timer and returns its slot, -1 when it is not pending. */
   remove(owner: number, sequence: number): number {
-    const mask = this.#slots.length - 1;
+    const mask = this.slots.length - 1;
     let at = home(owner, sequence, mask);
     for (;;) {
-      const slot = this.#slots[at] as number;
+      const slot = this.slots[at] as number;
       if (slot === empty) return empty;
-      if (this.#ownerOf(slot) === owner && this.#sequenceOf(slot) === sequence) {
-        this.#close(at, mask);
-        this.#count--;
+      if (this.ownerOf(slot) === owner && this.sequenceOf(slot) === sequence) {
+        this.close(at, mask);
+        this.count--;
         return slot;
       }
       at = (at + 1) & mask;
@@ -35,41 +35,41 @@ export class TimerTable {
   }
 
   /** Fills the hole at `at` by moving later entries of its run back, so lookups never meet tombstones. */
-  #close(at: number, mask: number): void {
+  private close(at: number, mask: number): void {
     let hole = at;
     let next = (at + 1) & mask;
     for (;;) {
-      const slot = this.#slots[next] as number;
+      const slot = this.slots[next] as number;
       if (slot === empty) break;
-      const wanted = home(this.#ownerOf(slot), this.#sequenceOf(slot), mask);
+      const wanted = home(this.ownerOf(slot), this.sequenceOf(slot), mask);
       if (((next - wanted) & mask) >= ((next - hole) & mask)) {
-        this.#slots[hole] = slot;
+        this.slots[hole] = slot;
         hole = next;
       }
       next = (next + 1) & mask;
     }
-    this.#slots[hole] = empty;
+    this.slots[hole] = empty;
   }
 
-  #place(slot: number): void {
-    const mask = this.#slots.length - 1;
-    let at = home(this.#ownerOf(slot), this.#sequenceOf(slot), mask);
-    while (this.#slots[at] !== empty) at = (at + 1) & mask;
-    this.#slots[at] = slot;
+  private place(slot: number): void {
+    const mask = this.slots.length - 1;
+    let at = home(this.ownerOf(slot), this.sequenceOf(slot), mask);
+    while (this.slots[at] !== empty) at = (at + 1) & mask;
+    this.slots[at] = slot;
   }
 
-  #grow(): void {
-    const old = this.#slots;
-    this.#slots = new Int32Array(old.length * 2).fill(empty);
-    for (const slot of old) if (slot !== empty) this.#place(slot);
+  private grow(): void {
+    const old = this.slots;
+    this.slots = new Int32Array(old.length * 2).fill(empty);
+    for (const slot of old) if (slot !== empty) this.place(slot);
   }
 
-  #ownerOf(slot: number): number {
-    return this.#slab.integers[slot * (2 * slotWords) + senderOffset] as number;
+  private ownerOf(slot: number): number {
+    return this.slab.integers[slot * (2 * slotWords) + senderOffset] as number;
   }
 
-  #sequenceOf(slot: number): number {
-    return this.#slab.words[slot * slotWords + 1] as number;
+  private sequenceOf(slot: number): number {
+    return this.slab.words[slot * slotWords + 1] as number;
   }
 }
 

@@ -142,7 +142,14 @@ describe('forks', () => {
     const forks = [original.fork(), original.fork({ shards: 2 }), original.fork({ strict: true })];
     for (const fork of forks) fork.runUntil();
     original.runUntil();
-    const expected = { kept: [[1, 100], [1, 100, 200], [1, 100, 200, 300]], nested: { deep: [0, 100, 200, 300] } };
+    const expected = {
+      kept: [
+        [1, 100],
+        [1, 100, 200],
+        [1, 100, 200, 300],
+      ],
+      nested: { deep: [0, 100, 200, 300] },
+    };
     for (const simulation of [original, ...forks]) {
       expect(simulation.stateOf('a')).toEqual(expected);
       expect(simulation.fingerprint).toBe(original.fingerprint);

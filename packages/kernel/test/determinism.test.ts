@@ -18,7 +18,13 @@ describe('random programs', () => {
         fc.integer({ min: 1, max: 4 }),
         fc.integer({ min: 1, max: 4 }),
         async (spec, cutNs, before, after) => {
-          await oneFingerprint(randomProgram, spec, { matrix: 'memory', checkpointAtNs: cutNs, restores: [[before, after]], seed: 'random', replay });
+          await oneFingerprint(randomProgram, spec, {
+            matrix: 'memory',
+            checkpointAtNs: cutNs,
+            restores: [[before, after]],
+            seed: 'random',
+            replay,
+          });
           const simulation = new Simulation(modelOf(randomProgram, copyValue(spec, 'the spec')));
           simulation.runUntil();
           events += simulation.eventCount;

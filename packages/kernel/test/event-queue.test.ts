@@ -88,7 +88,10 @@ const timeNs = fc.oneof(
 
 const steps: fc.Arbitrary<Step[]> = fc.array(
   fc.oneof(
-    { weight: 6, arbitrary: fc.record({ do: fc.constant('push' as const), timeNs, step: fc.nat(2), sender: fc.integer({ min: -1, max: 3 }) }) },
+    {
+      weight: 6,
+      arbitrary: fc.record({ do: fc.constant('push' as const), timeNs, step: fc.nat(2), sender: fc.integer({ min: -1, max: 3 }) }),
+    },
     { weight: 3, arbitrary: fc.record({ do: fc.constant('pop' as const), aheadNs: fc.constantFrom(0, 1, 100, Number.POSITIVE_INFINITY) }) },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('peek' as const) }) },
     { weight: 2, arbitrary: fc.record({ do: fc.constant('cancel' as const), which: fc.nat(1000) }) },

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { KernelError, type RunOptions, RunObserver, run, type StallReport, startRun } from '@braess/kernel';
+import { KernelError, RunObserver, type RunOptions, run, type StallReport, startRun } from '@braess/kernel';
 import { type Fault, type FaultParameters, faultProgram } from '@braess/kernel/testing';
 import { describe, expect, it } from 'vitest';
 
@@ -33,8 +33,21 @@ describe('a handler that throws', () => {
     const before = workerCount();
     const error = await failure('throw', { transport, shards });
     expect(error.code).toBe('handler-failed');
-    expect(error.site).toMatchObject({ actor: 'ring000004', message: 'token', timeNs: failureNs, seed: 'faults', replay: 'braess replay faults' });
-    for (const part of ['TypeError: the handler broke', 'ring000004', "'token'", '30000 ns', "seed 'faults'", 'replay: braess replay faults'])
+    expect(error.site).toMatchObject({
+      actor: 'ring000004',
+      message: 'token',
+      timeNs: failureNs,
+      seed: 'faults',
+      replay: 'braess replay faults',
+    });
+    for (const part of [
+      'TypeError: the handler broke',
+      'ring000004',
+      "'token'",
+      '30000 ns',
+      "seed 'faults'",
+      'replay: braess replay faults',
+    ])
       expect(error.message).toContain(part);
     expect(workerCount()).toBe(before);
   });

@@ -152,7 +152,9 @@ describe('restarts', () => {
 });
 
 describe('checkpoints while running', () => {
-  it('change nothing: a run cut into many stretches on threads has the records and fingerprint of an uncut one', { timeout: 120_000 }, async () => {
+  it('change nothing: a run cut into many stretches on threads has the records and fingerprint of an uncut one', {
+    timeout: 120_000,
+  }, async () => {
     await fc.assert(
       fc.asyncProperty(randomSpec(80), fc.integer({ min: 20, max: 400 }), fc.integer({ min: 1, max: 3 }), async (spec, everyNs, shards) => {
         const expected: RunRecord[] = [];

@@ -91,4 +91,3 @@ describe('oneFingerprint', () => {
     await oneFingerprint(faultProgram, parameters, { matrix: 'threads', limits: { ringBytes: 4096 }, pacedMs: 10 });
   });
 });
-

@@ -1,4 +1,14 @@
-import { type ActorId, actorKind, type Context, defineProgram, exponential, message, modelOf, type Program, Simulation } from '@braess/kernel';
+import {
+  type ActorId,
+  actorKind,
+  type Context,
+  defineProgram,
+  exponential,
+  message,
+  modelOf,
+  type Program,
+  Simulation,
+} from '@braess/kernel';
 import { describe, expect, it } from 'vitest';
 
 /**
@@ -254,13 +264,27 @@ describe('queues against theory', () => {
       simulation.runUntil(untilNs);
       return simulation.stateOf('shop/repairman') as Repairs;
     });
-    expectWithin('utilisation', runs.map(({ busyNs }) => busyNs / untilNs), throughput * serviceNs, 1e-4);
-    expectWithin('mean wait', runs.map(({ waits }) => meanOf(waits.slice(waits.length / 10))), brokenMean / throughput - serviceNs, 1);
+    expectWithin(
+      'utilisation',
+      runs.map(({ busyNs }) => busyNs / untilNs),
+      throughput * serviceNs,
+      1e-4,
+    );
+    expectWithin(
+      'mean wait',
+      runs.map(({ waits }) => meanOf(waits.slice(waits.length / 10))),
+      brokenMean / throughput - serviceNs,
+      1,
+    );
     // An arriving failure sees the queue of M - 1 machines (arrival theorem): it waits when any of them is broken.
     const fewer = [1];
     for (let n = 0; n < machines - 1; n++) fewer.push(((fewer[n] as number) * (machines - 1 - n) * serviceNs) / meanUpNs);
     const idle = 1 / fewer.reduce((sum, weight) => sum + weight, 0);
-    expectWithin('P(wait > 0)', runs.map(({ waits }) => shareAbove(0)(waits)), 1 - idle, 1e-4);
+    expectWithin(
+      'P(wait > 0)',
+      runs.map(({ waits }) => shareAbove(0)(waits)),
+      1 - idle,
+      1e-4,
+    );
   });
 });
-

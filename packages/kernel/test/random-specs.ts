@@ -6,7 +6,17 @@ const delayNs = fc.constantFrom(0, 0, 1, 10, 10, 20, 100, 1000);
 const tag = fc.nat(6);
 const index = fc.nat(20);
 
-const specialNumber = fc.constantFrom(-0, 0, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 2 ** 53 - 1, -(2 ** 31), 0.1, 1e300);
+const specialNumber = fc.constantFrom(
+  -0,
+  0,
+  Number.NaN,
+  Number.POSITIVE_INFINITY,
+  Number.NEGATIVE_INFINITY,
+  2 ** 53 - 1,
+  -(2 ** 31),
+  0.1,
+  1e300,
+);
 
 const typedArray: fc.Arbitrary<unknown> = fc.oneof(
   fc.int8Array({ maxLength: 4 }),
@@ -22,7 +32,9 @@ const typedArray: fc.Arbitrary<unknown> = fc.oneof(
   fc.bigUint64Array({ maxLength: 4 }),
 );
 
-const key = fc.oneof(fc.string({ maxLength: 4 }), fc.constantFrom('constructor', 'length', '0', '10', 'ключ', '😀')).filter((name) => name !== '__proto__');
+const key = fc
+  .oneof(fc.string({ maxLength: 4 }), fc.constantFrom('constructor', 'length', '0', '10', 'ключ', '😀'))
+  .filter((name) => name !== '__proto__');
 
 /** Every documented type of plain data, nested. */
 export const plainValue: fc.Arbitrary<unknown> = fc.letrec<{ value: unknown }>((tie) => ({

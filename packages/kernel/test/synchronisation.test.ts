@@ -40,7 +40,10 @@ describe('window bounds', () => {
     const scene = fc.integer({ min: 1, max: 5 }).chain((count) =>
       fc.record({
         count: fc.constant(count),
-        direct: fc.array(fc.oneof(fc.integer({ min: 1, max: 20 }), fc.constant(infinity)), { minLength: count ** 2, maxLength: count ** 2 }),
+        direct: fc.array(fc.oneof(fc.integer({ min: 1, max: 20 }), fc.constant(infinity)), {
+          minLength: count ** 2,
+          maxLength: count ** 2,
+        }),
         first: fc.array(fc.oneof(fc.nat(50), fc.constant(infinity)), { minLength: count, maxLength: count }),
         silent: fc.array(fc.oneof(fc.constant(0), fc.nat(100)), { minLength: count ** 2, maxLength: count ** 2 }),
       }),
@@ -50,7 +53,9 @@ describe('window bounds', () => {
         const bounds = new WindowBounds(count, Float64Array.from(direct));
         for (let round = 0; round < 2; round++) {
           bounds.compute(Float64Array.from(first), Float64Array.from(silent));
-          expect([...bounds.boundNs]).toEqual(bruteForce(count, Float64Array.from(direct), Float64Array.from(first), Float64Array.from(silent)));
+          expect([...bounds.boundNs]).toEqual(
+            bruteForce(count, Float64Array.from(direct), Float64Array.from(first), Float64Array.from(silent)),
+          );
         }
       }),
       { seed: 3, numRuns: 2000 },
@@ -171,7 +176,9 @@ describe('promises of silence', () => {
 
   it.each([1, 2])('are errors when broken, on %i shards', (shards) => {
     const simulation = new Simulation(modelOf(talkers(true, true), undefined), { shards });
-    expect(() => simulation.runUntil()).toThrow(/'talker0' sends 'word' to 'talker1' for 514 ns, but promised cell 'talker1' silence until 1000 ns/);
+    expect(() => simulation.runUntil()).toThrow(
+      /'talker0' sends 'word' to 'talker1' for 514 ns, but promised cell 'talker1' silence until 1000 ns/,
+    );
   });
 
   it('are kept by a checkpoint', () => {

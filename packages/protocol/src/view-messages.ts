@@ -1,6 +1,12 @@
 import { body, message } from '@braess/kernel';
 
-/** What an engine's prefix cache gained and lost since the last report, as columns (see the kvbm package for the codes). */
+/** Codes of `KvEventColumns.kinds`: a block can be found there now, no longer, or nothing there can. */
+export const kvEventKind = { stored: 1, removed: 2, cleared: 3 } as const;
+
+/**
+ * What an engine's prefix cache gained and lost since the last report, as columns. Identity 0 stands for
+ * `blocks` blocks that nobody can look up: they matter to the tier below, never to a router. `parents` is set for `stored` only.
+ */
 export interface KvEventColumns {
   readonly kinds: Uint8Array;
   readonly identities: Float64Array;

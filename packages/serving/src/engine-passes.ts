@@ -52,7 +52,8 @@ function finish<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, 
   if (table.state[slot] === slotState.decoding) leaveDecode(engine, slot);
   blocks.release(engine.pool, table.id[slot]!, held, tokens);
   table.generated[slot] = table.outputTokens[slot]!;
-  if (table.cancelled[slot] === 0) addEvent(events, engineEvent.finished, slot, table.id[slot]!, nowNs, table.outputTokens[slot]!);
+  const kind = table.cancelled[slot] === 0 ? engineEvent.finished : engineEvent.left;
+  addEvent(events, kind, slot, table.id[slot]!, nowNs, table.outputTokens[slot]!);
   freeSlot(table, slot);
 }
 
@@ -155,7 +156,7 @@ function compactRunning<Pool>(engine: EngineState<Pool>): void {
 }
 
 /** Running requests that were cancelled leave at the pass boundary. */
-export function dropCancelled<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>): void {
+export function dropCancelled<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
   const table = engine.requests;
   for (let i = 0; i < engine.runningCount; i++) {
     const slot = engine.running[i]!;
@@ -164,6 +165,7 @@ export function dropCancelled<Pool>(engine: EngineState<Pool>, blocks: BlockAcco
     const tokens = computedTokens(engine, slot);
     if (table.state[slot] === slotState.decoding) leaveDecode(engine, slot);
     blocks.release(engine.pool, table.id[slot]!, held, tokens);
+    addEvent(events, engineEvent.left, slot, table.id[slot]!, nowNs, 0);
     freeSlot(table, slot);
   }
   engine.cancelCount = 0;

@@ -23,7 +23,7 @@ export function schedule<Pool>(
     differs = true;
   }
   if (engine.cancelCount > 0) {
-    dropCancelled(engine, blocks);
+    dropCancelled(engine, blocks, nowNs, events);
     differs = true;
   }
   const preempted = growRunning(engine, blocks, nowNs, events);

@@ -235,6 +235,11 @@ export function takeSlot(table: RequestTable): number {
   return slot;
 }
 
+/** The slot that the next `takeSlot` gives. */
+export function nextSlot(table: RequestTable): number {
+  return table.freeSlots.length > 0 ? table.freeSlots[table.freeSlots.length - 1]! : table.used;
+}
+
 export function freeSlot(table: RequestTable, slot: number): void {
   table.state[slot] = slotState.free;
   table.freeSlots.push(slot);

@@ -105,14 +105,22 @@ export function advance<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting
   }
 }
 
-/** The KV of a reserved request has arrived; it joins at the next pass boundary. */
-export function transferDone<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, slot: number, nowNs: number): void {
+/**
+ * The KV of a reserved request has arrived: of its first `presentTokens` tokens, by default of all but the last, which is computed here as it
+ * samples the first output token (as vLLM does for remote KV). It joins at the next pass boundary.
+ */
+export function transferDone<Pool>(
+  engine: EngineState<Pool>,
+  blocks: BlockAccounting<Pool>,
+  slot: number,
+  nowNs: number,
+  presentTokens = Number.POSITIVE_INFINITY,
+): void {
   const table = engine.requests;
   expectState(engine, slot, slotState.reserved, 'transferDone');
   settle(engine, blocks, nowNs);
   table.state[slot] = slotState.ready;
-  // The last prompt token is computed here: it samples the first output token (as vLLM does for remote KV).
-  table.computed[slot] = table.targetTokens[slot]! - 1;
+  table.computed[slot] = Math.min(presentTokens, table.targetTokens[slot]! - 1);
   pushBack(engine.ready, slot);
   lookAtBoundary(engine, nowNs);
 }
@@ -130,13 +138,14 @@ export function blocksFreed<Pool>(engine: EngineState<Pool>, nowNs: number): voi
   if (engine.waiting.count > 0 || engine.status === engineStatus.draining) lookAtBoundary(engine, nowNs);
 }
 
-/** Takes a request out, in whatever state; a running one leaves at the next pass boundary, with no event. */
-export function cancel<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, slot: number, nowNs: number): void {
+/** Takes a request out, in whatever state: at once, or at the next pass boundary with the event `left` when it runs. True when it is out. */
+export function cancel<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, slot: number, nowNs: number): boolean {
   const table = engine.requests;
   const state = table.state[slot];
   if (state === slotState.free || state === undefined) throw new Error(`engine: cancel of slot ${slot}, which holds no request`);
   settle(engine, blocks, nowNs);
-  if (state === slotState.prefilling || state === slotState.decoding) {
+  const running = state === slotState.prefilling || state === slotState.decoding;
+  if (running) {
     if (table.cancelled[slot] === 0) engine.cancelCount++;
     table.cancelled[slot] = 1;
   } else {
@@ -145,6 +154,7 @@ export function cancel<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<
     giveBack(engine, blocks, slot);
   }
   lookAtBoundary(engine, nowNs);
+  return !running;
 }
 
 /** Sets the speed of the slowest GPU of the group (1 = nominal, 0.5 = half); holds from the next pass boundary. */
@@ -198,6 +208,12 @@ export function killEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccount
   engine.passKind = passKind.none;
   engine.wakeNs = Number.POSITIVE_INFINITY;
   engine.status = engineStatus.dead;
+}
+
+/** Reports the gaps of the passes that are over although their stretch goes on, as at the end of a reporting period. */
+export function reportGaps<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
+  settle(engine, blocks, nowNs);
+  closeStretch(engine, events);
 }
 
 /** Starts a dead (or fresh) engine in a role; it is ready after `startNs` (60 s by default: loading weights, capturing graphs). */

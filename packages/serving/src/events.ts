@@ -20,6 +20,8 @@ export const engineEvent = {
   ready: 8,
   /** A token after a preemption; value = its gap in ns, as it is part of no stretch. */
   resumed: 9,
+  /** A cancelled request that was running has left; its blocks and slot are free. */
+  left: 10,
 } as const;
 
 /** Events of one or more engines in typed columns, in order of time for each engine. Written by the engine, emptied by the caller. */

@@ -10,7 +10,7 @@ import { checkPlainTree, firstSharedPart } from './plain-tree.js';
 
 /** A message the actor sent, to another or to itself. */
 export interface SentMessage {
-  readonly to: ActorId;
+  readonly to: ActorId<never>;
   /** Name of the receiver, as it was given to the bench. */
   readonly toName: string;
   readonly message: string;
@@ -36,13 +36,13 @@ export interface EmittedRecord {
 
 /** A promise of silence the actor made. */
 export interface MadePromise {
-  readonly destination: ActorId;
+  readonly destination: ActorId<never>;
   readonly madeNs: number;
   readonly untilNs: number;
 }
 
 /** What comes with a message that a test feeds: one number for each field, a body where one is declared, and a sender. */
-export type Fed<T extends MessageType> = { readonly sender?: ActorId } & (T['fields'] extends readonly []
+export type Fed<T extends MessageType> = { readonly sender?: ActorId<never> } & (T['fields'] extends readonly []
   ? { readonly fields?: FieldValues<T> }
   : { readonly fields: FieldValues<T> }) &
   ([BodyOf<T>] extends [never] ? { readonly body?: never } : { readonly body: BodyOf<T> });
@@ -81,7 +81,7 @@ export class ActorBench {
     return reference;
   }
 
-  nameOf(id: ActorId): string {
+  nameOf(id: ActorId<never>): string {
     const name = this.#names[id];
     if (name === undefined) throw new KernelError('unknown-actor', `actor ${id} was never named on this bench; use bench.id(name)`);
     return name;
@@ -148,7 +148,11 @@ export class DrivenActor {
     type: T,
     ...[fed]: T['fields'] extends readonly [] ? ([BodyOf<T>] extends [never] ? [fed?: Fed<T>] : [fed: Fed<T>]) : [fed: Fed<T>]
   ): void {
-    const { sender = this.#bench.id('(test)'), fields = [], body } = (fed ?? {}) as { sender?: ActorId; fields?: number[]; body?: unknown };
+    const {
+      sender = this.#bench.id('(test)'),
+      fields = [],
+      body,
+    } = (fed ?? {}) as Partial<{ sender: ActorId<never>; fields: number[]; body: unknown }>;
     this.#step = 0;
     this.#deliver(type, sender, fields, copyValue(body, `the body of message '${type.name}'`));
   }
@@ -187,7 +191,7 @@ export class DrivenActor {
     return this.records.splice(0);
   }
 
-  #deliver(type: MessageType, sender: ActorId, fields: readonly number[], body: unknown): void {
+  #deliver(type: MessageType, sender: ActorId<never>, fields: readonly number[], body: unknown): void {
     const index = this.#kind.messages.indexOf(type);
     if (index < 0)
       throw new KernelError(
