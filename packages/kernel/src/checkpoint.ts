@@ -4,7 +4,8 @@ import { bodyFlag, cancelledTarget, kindMask, slotWords, stepOffset, targetOffse
 import { Hash } from './fingerprint.js';
 import type { Model } from './model.js';
 import { checkPlainData, copyValue, packValue, unpackValue } from './plain-data.js';
-import { outsideSender, type ShardEngine } from './shard-engine.js';
+import { outsideSender } from './refusals.js';
+import type { ShardEngine } from './shard-engine.js';
 
 const magic = 'BRAESSCK';
 const formatVersion = 1;

@@ -1,6 +1,6 @@
 import { createWriteStream, type WriteStream } from 'node:fs';
 import type { Model } from './model.js';
-import { outsideSender } from './shard-engine.js';
+import { outsideSender } from './refusals.js';
 
 /** Which actors a trace shows, and where it goes. */
 export interface TraceOptions {

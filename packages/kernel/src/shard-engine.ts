@@ -14,6 +14,7 @@ import {
   timerFlag,
 } from './event-slab.js';
 import { Hash, mixA, mixB, nameHash } from './fingerprint.js';
+import { checkFields, type Handler, handlerTable, refuseReturned } from './handlers.js';
 import type { Limits } from './limits.js';
 import { type ActorId, createView, type MessageType } from './message.js';
 import { MessageBatch } from './message-batch.js';
@@ -21,6 +22,17 @@ import type { Model } from './model.js';
 import { copyValue } from './plain-data.js';
 import { RandomStreams } from './random-streams.js';
 import { RecordBuffer } from './records.js';
+import {
+  actorName,
+  kindOf,
+  nameFullest,
+  refuseActor,
+  refuseBroken,
+  refuseCrossing,
+  refuseDelay,
+  refuseLoop,
+  refuseMessage,
+} from './refusals.js';
 import type { SilenceGates } from './silence-gates.js';
 import { maximumTimeNs, timeFault } from './time.js';
 import { TimerTable } from './timer-table.js';
@@ -35,11 +47,6 @@ const laneBWord = 5;
 const sequenceDouble = 3;
 const actorKindMask = 0xffff;
 const promisedFlag = 1 << 16;
-
-/** Sender of what `inject` brings in from outside; it sorts before every actor. */
-export const outsideSender = -1;
-
-type Handler = (state: unknown, message: unknown, context: Context) => unknown;
 
 /** Told of every event that is about to run, when a recorder or a trace asks for it. */
 export type EventTap = (timeNs: number, step: number, sender: number, target: number, messageName: string) => void;
@@ -165,7 +172,7 @@ export class ShardEngine {
   begin(): void {
     for (let actor = 0; actor < this.actorCount; actor++) {
       if (!this.owns(actor)) continue;
-      const kind = this.kindOf(actor);
+      const kind = kindOf(this.model, actor);
       try {
         this.states[actor] = (kind.createState as (setup: unknown) => unknown)(this.model.setups[actor]);
         if (this.strict) copyValue(this.states[actor], `the state of '${this.model.actorNames[actor]}'`);
@@ -244,7 +251,7 @@ export class ShardEngine {
       cursor.base = base;
       if (tap !== undefined) tap(this.now, this.step, sender, target, this.messageName(number));
       const handler = handlers[((actorLines[line] as number) & actorKindMask) * handlerStride + number];
-      if (handler === undefined) this.refuseMessage(number, sender);
+      if (handler === undefined) refuseMessage(this.model, target, number, sender);
       else {
         const returned = handler(states[target], views[number], this as unknown as Context);
         if (returned !== undefined) refuseReturned(returned);
@@ -304,7 +311,7 @@ export class ShardEngine {
     }
     throw new KernelError(
       'bad-value',
-      `kind '${this.kindOf(this.self).name}' declares no random stream '${stream}'; it has [${names.join(', ')}]: add it to 'streams'`,
+      `kind '${kindOf(this.model, this.self).name}' declares no random stream '${stream}'; it has [${names.join(', ')}]: add it to 'streams'`,
     );
   }
 
@@ -352,7 +359,8 @@ export class ShardEngine {
   ): number {
     const self = this.self;
     const timeNs = this.now + delayNs;
-    if (!(delayNs >= 0 && timeNs <= maximumTimeNs) || Math.floor(delayNs) !== delayNs) this.refuseDelay(type, delayNs);
+    if (!(delayNs >= 0 && timeNs <= maximumTimeNs) || Math.floor(delayNs) !== delayNs)
+      refuseDelay(this.model, this.self, this.now, type, delayNs);
     const number = this.numberOfDeclaration[type.declaration] as number;
     if (!(number >= 0))
       throw new KernelError('unknown-message', `no actor of this program handles message '${type.name}'; add it to the receiver's kind`);
@@ -445,22 +453,8 @@ export class ShardEngine {
     try {
       return this.slab.allocate();
     } catch (error) {
-      throw error instanceof KernelError && error.code === 'limit' ? this.nameFullest(error) : error;
+      throw error instanceof KernelError && error.code === 'limit' ? nameFullest(this.model, this.slab, this.queue, error) : error;
     }
-  }
-
-  private nameFullest(error: KernelError): KernelError {
-    const counts = new Int32Array(this.actorCount);
-    this.queue.forEach((slot) => {
-      const target = this.slab.integers[slot * (2 * slotWords) + targetOffset] as number;
-      if (target >= 0) counts[target] = (counts[target] as number) + 1;
-    });
-    let fullest = 0;
-    for (let actor = 0; actor < this.actorCount; actor++) if ((counts[actor] as number) > (counts[fullest] as number)) fullest = actor;
-    return new KernelError(
-      'limit',
-      `${error.reason}. Fullest: actor '${this.model.actorNames[fullest]}' with ${counts[fullest]} pending messages`,
-    );
   }
 
   private nextSequence(actor: number): number {
@@ -506,10 +500,7 @@ export class ShardEngine {
 
   private checkActor(id: number): void {
     if (id >>> 0 === id && id < this.actorCount) return;
-    throw new KernelError(
-      'unknown-actor',
-      `'${this.nameOf(this.self)}' addressed actor ${id}; ids run from 0 to ${this.actorCount - 1}: use a reference's id or message.sender`,
-    );
+    refuseActor(this.model, this.self, id);
   }
 
   private checkCrossing(to: number, toCell: number, type: MessageType, delayNs: number, timeNs: number): void {
@@ -517,65 +508,21 @@ export class ShardEngine {
     const least = this.hasLinks
       ? this.model.lookahead.between(cell, toCell, this.classOfCell)
       : (this.byClass[(this.classOfCell[cell] as number) * this.classCount + (this.classOfCell[toCell] as number)] as number);
-    if (!(delayNs >= least)) this.refuseCrossing(to, toCell, type, delayNs, least);
+    if (!(delayNs >= least)) refuseCrossing(this.model, this.self, to, type, delayNs, least);
     if (((this.actorLines[this.self * actorWords] as number) & promisedFlag) !== 0) {
       const silentUntil = this.promises.get(this.self * this.model.cellNames.length + toCell) ?? 0;
-      if (timeNs < silentUntil) {
-        throw new KernelError(
-          'promise-broken',
-          `'${this.nameOf(this.self)}' sends '${type.name}' to '${this.nameOf(to)}' for ${timeNs} ns, but promised cell '${this.model.cellNames[toCell]}' silence until ${silentUntil} ns`,
-        );
-      }
+      if (timeNs < silentUntil) refuseBroken(this.model, this.self, to, type, timeNs, silentUntil);
     }
   }
 
-  private refuseCrossing(to: number, toCell: number, type: MessageType, delayNs: number, least: number): never {
-    const { cellNames, classOfCell, lookahead } = this.model;
-    const cell = this.model.cellOfActor[this.self] as number;
-    const classes = `class '${lookahead.classNames[classOfCell[cell] as number]}' to class '${lookahead.classNames[classOfCell[toCell] as number]}'`;
-    const route = `from '${this.nameOf(this.self)}' (cell '${cellNames[cell]}') to '${this.nameOf(to)}' (cell '${cellNames[toCell]}')`;
-    throw new KernelError(
-      'lookahead',
-      Number.isNaN(least)
-        ? `message '${type.name}' ${route}: no lookahead is declared from ${classes}; declare world.lookahead(...) or world.link(...)`
-        : `message '${type.name}' ${route} has a delay of ${delayNs} ns, under the declared lookahead of ${least} ns (${classes})`,
-    );
-  }
-
-  private refuseDelay(type: MessageType, delayNs: number): never {
-    const fault = this.now + delayNs > maximumTimeNs ? `it would arrive at ${this.now + delayNs} ns, past 2^53 - 1 ns` : timeFault(delayNs);
-    throw new KernelError('bad-time', `'${this.nameOf(this.self)}' sends '${type.name}' with delay ${delayNs}: ${fault}`);
-  }
-
-  private refuseMessage(number: number, sender: number): never {
-    const kind = this.kindOf(this.self);
-    throw new KernelError(
-      'unknown-message',
-      `kind '${kind.name}' handles no message '${this.messageName(number)}' (sent by '${this.nameOf(sender)}'); it handles [${kind.messages.map((type) => type.name).join(', ')}]`,
-    );
-  }
-
   private followLoop(to: number, type: MessageType, step: number): void {
-    this.loop.push(`${this.nameOf(this.self)} -${type.name}-> ${this.nameOf(to)}`);
-    if (step <= this.stepLimit) return;
-    const links = [...new Set(this.loop.splice(0).slice(-32))];
-    throw new KernelError(
-      'zero-delay-loop',
-      `a chain of zero-delay messages passed ${this.stepLimit} steps at one instant: ${links.join('; ')}; give one of them a delay, or raise limits.zeroDelaySteps`,
-    );
+    this.loop.push(`${actorName(this.model, this.self)} -${type.name}-> ${actorName(this.model, to)}`);
+    if (step > this.stepLimit) refuseLoop(this.loop.splice(0), this.stepLimit);
   }
 
   private afterHandlerStrict(): void {
     this.slab.cursor.base = -1;
     this.slab.cursor.body = undefined;
-  }
-
-  private kindOf(actor: number): Model['kinds'][number] {
-    return this.model.kinds[this.model.kindOfActor[actor] as number] as Model['kinds'][number];
-  }
-
-  private nameOf(actor: number): string {
-    return actor === outsideSender ? '(outside)' : (this.model.actorNames[actor] ?? `#${actor}`);
   }
 
   private streamName(stream: number): string {
@@ -587,52 +534,16 @@ export class ShardEngine {
       if ((base[middle] as number) <= stream) low = middle;
       else high = middle;
     }
-    const kind = this.kindOf(low);
+    const kind = kindOf(this.model, low);
     return `${this.seed}/${this.model.actorNames[low]}/${kind.streams[stream - (base[low] as number)]}`;
   }
 
   private currentSite(): { actor: string; message: string; timeNs: number } {
-    return { actor: this.nameOf(this.self), message: this.messageName(this.watch[2] as number), timeNs: this.now };
+    return { actor: actorName(this.model, this.self), message: this.messageName(this.watch[2] as number), timeNs: this.now };
   }
 
   private located(error: unknown, site: { actor: string; message: string; timeNs: number }): KernelError {
     const full = { ...site, shard: this.shard, seed: this.seed };
     return error instanceof KernelError ? error.at(full) : fromUnknown(error, full);
-  }
-}
-
-function handlerTable(model: Model, stride: number): (Handler | undefined)[] {
-  const table = new Array<Handler | undefined>(model.kinds.length * stride).fill(undefined);
-  const numberByName = new Map(model.messages.map((type, number) => [type.name, number]));
-  for (const [kindIndex, kind] of model.kinds.entries()) {
-    for (const [index, type] of kind.messages.entries()) {
-      table[kindIndex * stride + (numberByName.get(type.name) as number)] = kind.handlers[index] as unknown as Handler;
-    }
-    const start = kind.start as unknown as ((state: unknown, context: Context) => unknown) | undefined;
-    if (start !== undefined) table[kindIndex * stride + model.messages.length] = (state, _message, context) => start(state, context);
-  }
-  return table;
-}
-
-function refuseReturned(returned: unknown): void {
-  if (typeof (returned as { then?: unknown }).then === 'function') {
-    throw new KernelError('forbidden', 'a handler returned a promise; handlers must not await: split the work into messages');
-  }
-}
-
-function checkFields(type: MessageType, flags: number, ...values: readonly unknown[]): void {
-  for (const [index, value] of values.entries()) {
-    if (typeof value !== 'number') {
-      throw new KernelError(
-        'bad-value',
-        `message '${type.name}': field '${type.fields[index] ?? index}' is ${String(value)}; fields are numbers`,
-      );
-    }
-  }
-  if (((flags & bodyFlag) !== 0) !== type.hasBody) {
-    throw new KernelError(
-      'bad-value',
-      `message '${type.name}' ${type.hasBody ? 'is declared with a body; use sendBody' : 'is declared without a body; use send'}`,
-    );
   }
 }
