@@ -7,3 +7,7 @@ export { defaultLatencyNs } from './topology-plan.js';
 export * from './load-workload.js';
 export * from './saturation.js';
 export * from './validate.js';
+export { clientAnswers } from './client-plan.js';
+export { type ClusterParameters, default as clusterProgram } from './program.js';
+export { recorderFacts, seriesPeriodNs } from './recorder-facts.js';
+export * from './run-recorder.js';

@@ -1,1 +1,16 @@
-export {};
+export * from './frontend/engines.js';
+export { createFrontendKind, type FrontendKind } from './frontend/frontend.js';
+export { type FrontendOptions, frontendSettings, type OverlapIndex, type QueueOptions, readsOverlap } from './frontend/options.js';
+export * from './frontend/request-records.js';
+export type { FrontendCounters, FrontendState } from './frontend/state.js';
+export { createPlannerKind, type PlannerKind, type PlannerOptions, type PlannerState, plannerOrder } from './planner/planner.js';
+export * from './policy/control-policies.js';
+export { type LoadOptions, loadPolicy, type PolicyOf, type PolicySpec } from './policy/load.js';
+export * from './policy/plug-policies.js';
+export * from './policy/policy.js';
+export { builtInPolicy, builtInPolicyNames, listPolicies, type PolicyListing } from './policy/registry.js';
+export * from './policy/router-policy.js';
+export { chooseEngine } from './router/ask.js';
+export { lowestScore, softmaxScore } from './router/choice.js';
+export { createEngineView, createRouterView, type EngineSample, type RouterViewSample } from './router/view.js';
+export { policyTemplate, type TemplateFile } from './template/policy-template.js';

@@ -242,7 +242,9 @@ function detach(allocator: FlowAllocator, slot: number): void {
     if (--allocator.linkFlowCount[link]! === 0) allocator.busyNs[link]! += allocator.nowNs - allocator.busySinceNs[link]!;
     markDirty(allocator, link, 1);
   }
-  if (allocator.bottlenecks[slot] === NEW_FLOW) forgetNew(allocator, slot);
+  const bottleneck = allocator.bottlenecks[slot]!;
+  if (bottleneck === NEW_FLOW) forgetNew(allocator, slot);
+  else if (bottleneck >= 0) allocator.linkBottleneckCount[bottleneck]!--;
   allocator.hops[slot] = 0;
 }
 

@@ -39,6 +39,7 @@ function seed(allocator: FlowAllocator, scratch: SolverScratch): void {
   for (let i = 0; i < allocator.dirtyCount; i++) {
     const link = allocator.dirtyLinks[i]!;
     const wholeLink = allocator.linkDirty[link] === 2;
+    if (!wholeLink && allocator.linkBottleneckCount[link] === 0) continue;
     for (let entry = allocator.linkHead[link]!; entry !== -1; entry = allocator.nextEntry[entry]!) {
       const slot = entry >> allocator.hopShift;
       if (wholeLink || allocator.bottlenecks[slot] === link) include(allocator, scratch, slot);
@@ -51,10 +52,12 @@ function include(allocator: FlowAllocator, scratch: SolverScratch, slot: number)
   if (scratch.affectedStamp[slot] === scratch.epoch) return;
   scratch.affectedStamp[slot] = scratch.epoch;
   scratch.affected[scratch.affectedCount++] = slot;
+  const before = allocator.bottlenecks[slot]!;
+  if (before >= 0) allocator.linkBottleneckCount[before]!--;
   // A new flow counts as moved in its first filling whatever it gets.
   scratch.newRate[slot] = allocator.rates[slot]!;
   scratch.newLevel[slot] = allocator.levels[slot]!;
-  scratch.newBottleneck[slot] = allocator.bottlenecks[slot]!;
+  scratch.newBottleneck[slot] = before;
   const rate = allocator.rates[slot]!;
   const weight = allocator.weights[slot]!;
   const start = slot << allocator.hopShift;
@@ -104,7 +107,8 @@ function openLink(allocator: FlowAllocator, scratch: SolverScratch, link: number
  * a few passes over the flows instead of one step a bottleneck.
  */
 function fill(allocator: FlowAllocator, scratch: SolverScratch): void {
-  startFilling(allocator, scratch);
+  startLinks(allocator, scratch);
+  startFlows(allocator, scratch);
   while (scratch.unfixedFlows > 0) {
     levelLinks(scratch);
     findLowest(allocator, scratch);
@@ -112,22 +116,56 @@ function fill(allocator: FlowAllocator, scratch: SolverScratch): void {
   }
 }
 
-function startFilling(allocator: FlowAllocator, scratch: SolverScratch): void {
+function startLinks(allocator: FlowAllocator, scratch: SolverScratch): void {
+  const { freeBytesPerSecond, linkFlowCount } = allocator;
+  const { openLinks, free, weight, count, residual, weightLeft, unfixedCount, filledLevel, activeLinks } = scratch;
   scratch.fillEpoch++;
   scratch.movedCount = 0;
-  scratch.activeCount = scratch.openCount;
+  let active = 0;
   for (let i = 0; i < scratch.openCount; i++) {
-    const link = scratch.openLinks[i]!;
-    const whole = allocator.freeBytesPerSecond[link]!;
-    const allAffected = scratch.count[link] === allocator.linkFlowCount[link];
-    scratch.residual[link] = allAffected ? whole : scratch.free[link]! > whole * ROUNDING ? scratch.free[link]! : 0;
-    scratch.weightLeft[link] = scratch.weight[link]!;
-    scratch.unfixedCount[link] = scratch.count[link]!;
-    scratch.filledLevel[link] = -1;
-    scratch.activeLinks[i] = link;
+    const link = openLinks[i]!;
+    const whole = freeBytesPerSecond[link]!;
+    const affected = count[link]!;
+    residual[link] = affected === linkFlowCount[link] ? whole : free[link]! > whole * ROUNDING ? free[link]! : 0;
+    filledLevel[link] = -1;
+    if (affected === 1) continue;
+    weightLeft[link] = weight[link]!;
+    unfixedCount[link] = affected;
+    activeLinks[active++] = link;
   }
-  scratch.unfixedFlows = scratch.affectedCount;
-  for (let i = 0; i < scratch.affectedCount; i++) scratch.unfixed[i] = scratch.affected[i]!;
+  scratch.activeCount = active;
+}
+
+/** A link with one affected flow is a limit of its own for it: only links with several take part in the passes. */
+function startFlows(allocator: FlowAllocator, scratch: SolverScratch): void {
+  const { hopShift, weights } = allocator;
+  const { affected, count, residual, openPath, openEnd, sharedPath, sharedEnd, ownLevel, ownBottleneck, fillLevel, fillBottleneck } = scratch;
+  let unfixed = 0;
+  for (let i = 0; i < scratch.affectedCount; i++) {
+    const slot = affected[i]!;
+    const start = slot << hopShift;
+    const end = openEnd[slot]!;
+    let level = ownLevel[slot]!;
+    let bottleneck = ownBottleneck[slot]!;
+    let shared = start;
+    for (let entry = start; entry < end; entry++) {
+      const link = openPath[entry]!;
+      if (count[link]! > 1) {
+        sharedPath[shared++] = link;
+        continue;
+      }
+      const other = residual[link]! / weights[slot]!;
+      if (other >= level) continue;
+      level = other;
+      bottleneck = link;
+    }
+    sharedEnd[slot] = shared;
+    fillLevel[slot] = level;
+    fillBottleneck[slot] = bottleneck;
+    if (shared === start) fix(allocator, scratch, slot, level, bottleneck);
+    else scratch.unfixed[unfixed++] = slot;
+  }
+  scratch.unfixedFlows = unfixed;
 }
 
 function levelLinks(scratch: SolverScratch): void {
@@ -146,19 +184,19 @@ function levelLinks(scratch: SolverScratch): void {
 /** Finds each flow's lowest level, and takes a vote from every link of it that lies higher. */
 function findLowest(allocator: FlowAllocator, scratch: SolverScratch): void {
   const { hopShift } = allocator;
-  const { unfixed, linkLevel, lowestFor, flowLevel, openPath, openEnd, ownLevel } = scratch;
+  const { unfixed, linkLevel, lowestFor, flowLevel, sharedPath, sharedEnd, fillLevel } = scratch;
   for (let i = 0; i < scratch.unfixedFlows; i++) {
     const slot = unfixed[i]!;
     const start = slot << hopShift;
-    const end = openEnd[slot]!;
-    let level = ownLevel[slot]!;
+    const end = sharedEnd[slot]!;
+    let level = fillLevel[slot]!;
     for (let entry = start; entry < end; entry++) {
-      const other = linkLevel[openPath[entry]!]!;
+      const other = linkLevel[sharedPath[entry]!]!;
       if (other < level) level = other;
     }
     flowLevel[slot] = level;
     for (let entry = start; entry < end; entry++) {
-      const link = openPath[entry]!;
+      const link = sharedPath[entry]!;
       if (linkLevel[link]! > level) lowestFor[link]!--;
     }
   }
@@ -167,7 +205,7 @@ function findLowest(allocator: FlowAllocator, scratch: SolverScratch): void {
 /** Fixes the flows at their own limit and those on a link that is the lowest for all its flows; keeps the rest. */
 function fixSettled(allocator: FlowAllocator, scratch: SolverScratch): void {
   const { hopShift } = allocator;
-  const { unfixed, linkLevel, lowestFor, flowLevel, settledAt, openPath, openEnd, ownLevel } = scratch;
+  const { unfixed, linkLevel, lowestFor, flowLevel, settledAt, sharedPath, sharedEnd, fillLevel } = scratch;
   for (let i = 0; i < scratch.activeCount; i++) {
     const link = scratch.activeLinks[i]!;
     settledAt[link] = lowestFor[link] === scratch.unfixedCount[link] ? linkLevel[link]! : -1;
@@ -176,18 +214,18 @@ function fixSettled(allocator: FlowAllocator, scratch: SolverScratch): void {
   for (let i = 0; i < scratch.unfixedFlows; i++) {
     const slot = unfixed[i]!;
     const level = flowLevel[slot]!;
-    const end = openEnd[slot]!;
+    const end = sharedEnd[slot]!;
     let entry = slot << hopShift;
-    while (entry < end && settledAt[openPath[entry]!] !== level) entry++;
-    if (entry < end) fix(allocator, scratch, slot, level, openPath[entry]!);
-    else if (level === ownLevel[slot]) fix(allocator, scratch, slot, level, scratch.ownBottleneck[slot]!);
+    while (entry < end && settledAt[sharedPath[entry]!] !== level) entry++;
+    if (entry < end) fix(allocator, scratch, slot, level, sharedPath[entry]!);
+    else if (level === fillLevel[slot]) fix(allocator, scratch, slot, level, scratch.fillBottleneck[slot]!);
     else unfixed[kept++] = slot;
   }
   scratch.unfixedFlows = kept;
 }
 
 function fix(allocator: FlowAllocator, scratch: SolverScratch, slot: number, level: number, bottleneck: number): void {
-  const { residual, weightLeft, unfixedCount, movedStamp, fillEpoch, newRate, openPath } = scratch;
+  const { residual, weightLeft, unfixedCount, fillEpoch, newRate, sharedPath, sharedEnd } = scratch;
   const weight = allocator.weights[slot]!;
   const rate = bottleneck === CAPPED ? allocator.capBytesPerSecond[slot]! : level * weight;
   const before = newRate[slot]!;
@@ -197,15 +235,23 @@ function fix(allocator: FlowAllocator, scratch: SolverScratch, slot: number, lev
   scratch.newLevel[slot] = level;
   scratch.newBottleneck[slot] = bottleneck;
   if (bottleneck >= 0) scratch.filledLevel[bottleneck] = level;
-  const end = scratch.openEnd[slot]!;
-  for (let entry = slot << allocator.hopShift; entry < end; entry++) {
-    const link = openPath[entry]!;
+  const start = slot << allocator.hopShift;
+  for (let entry = start, end = sharedEnd[slot]!; entry < end; entry++) {
+    const link = sharedPath[entry]!;
     residual[link] = Math.max(residual[link]! - rate, 0);
     weightLeft[link]! -= weight;
     unfixedCount[link]!--;
-    if (!moved || movedStamp[link] === fillEpoch) continue;
+  }
+  if (moved) markMoved(scratch, start, scratch.openEnd[slot]!);
+}
+
+function markMoved(scratch: SolverScratch, start: number, end: number): void {
+  const { movedStamp, movedLinks, fillEpoch, openPath } = scratch;
+  for (let entry = start; entry < end; entry++) {
+    const link = openPath[entry]!;
+    if (movedStamp[link] === fillEpoch) continue;
     movedStamp[link] = fillEpoch;
-    scratch.movedLinks[scratch.movedCount++] = link;
+    movedLinks[scratch.movedCount++] = link;
   }
 }
 
@@ -213,7 +259,8 @@ function fix(allocator: FlowAllocator, scratch: SolverScratch, slot: number, lev
 function widen(allocator: FlowAllocator, scratch: SolverScratch): void {
   for (let i = 0; i < scratch.movedCount; i++) {
     const link = scratch.movedLinks[i]!;
-    if (allocator.linkFlowCount[link]! > scratch.count[link]!) widenAt(allocator, scratch, link);
+    if (allocator.linkFlowCount[link] === scratch.count[link]) continue;
+    if (allocator.linkBottleneckCount[link]! > 0 || scratch.filledLevel[link]! >= 0) widenAt(allocator, scratch, link);
   }
 }
 
@@ -250,13 +297,15 @@ function widenAt(allocator: FlowAllocator, scratch: SolverScratch, link: number)
 
 /** Gives the affected flows their new rates; bytes done so far are fixed at the present time. */
 function apply(allocator: FlowAllocator, scratch: SolverScratch): void {
-  const { nowNs, rates, levels, bottlenecks, anchorNs, doneBytes, sizeBytes } = allocator;
+  const { nowNs, rates, levels, bottlenecks, linkBottleneckCount, anchorNs, doneBytes, sizeBytes } = allocator;
   for (let i = 0; i < scratch.affectedCount; i++) {
     const slot = scratch.affected[i]!;
     const rate = scratch.newRate[slot]!;
     const before = rates[slot]!;
     const isNew = bottlenecks[slot] === NEW_FLOW;
-    bottlenecks[slot] = scratch.newBottleneck[slot]!;
+    const bottleneck = scratch.newBottleneck[slot]!;
+    bottlenecks[slot] = bottleneck;
+    if (bottleneck >= 0) linkBottleneckCount[bottleneck]!++;
     if (!isNew && Math.abs(rate - before) <= before * UNCHANGED) continue;
     const done = doneBytes[slot]! + (before * (nowNs - anchorNs[slot]!)) / 1e9;
     doneBytes[slot] = Math.min(done, sizeBytes[slot]!);

@@ -28,6 +28,8 @@ export interface FlowAllocator {
   /** First of the list of (slot, hop) entries on the link, -1 when none; entry = (slot << hopShift) + hop. */
   linkHead: Int32Array;
   linkFlowCount: Int32Array;
+  /** Flows whose bottleneck the link is: without any, most of what happens on a link concerns nobody. */
+  linkBottleneckCount: Int32Array;
   linkMovedBytes: Float64Array;
   /** Time with at least one flow, up to the start of the present busy stretch. */
   busyNs: Float64Array;
@@ -124,6 +126,7 @@ export function createFlowAllocator(linkBytesPerSecond: ArrayLike<number>, limit
     dominators: new Int32Array(linkCount).fill(-1),
     linkHead: new Int32Array(linkCount).fill(-1),
     linkFlowCount: new Int32Array(linkCount),
+    linkBottleneckCount: new Int32Array(linkCount),
     linkMovedBytes: new Float64Array(linkCount),
     busyNs: new Float64Array(linkCount),
     busySinceNs: new Float64Array(linkCount),

@@ -1,5 +1,8 @@
 export * from './build-topology.js';
+export * from './chunk-fabric.js';
 export * from './chunk-nic.js';
+export { type ChunkNodeState, portUse } from './chunk-node.js';
+export * from './chunk-options.js';
 export * from './chunk-switch.js';
 export * from './fabric-actor.js';
 export * from './fabric-options.js';
@@ -28,6 +31,7 @@ export {
   equalCostPaths,
   HOP_LIMIT,
   hashFlow,
+  nextLink,
   pathLatencyNs,
   type Routes,
   setLinkShare,

@@ -46,6 +46,11 @@ export interface SolverScratch {
   openEnd: Int32Array;
   ownLevel: Float64Array;
   ownBottleneck: Int32Array;
+  /** The same in one filling: links with several affected flows, and the limit by all others. */
+  sharedPath: Int32Array;
+  sharedEnd: Int32Array;
+  fillLevel: Float64Array;
+  fillBottleneck: Int32Array;
 }
 
 let shared: SolverScratch = createScratch(64, 64, 24);
@@ -102,5 +107,9 @@ function createScratch(slots: number, links: number, hopLimit: number): SolverSc
     openEnd: new Int32Array(slots),
     ownLevel: new Float64Array(slots),
     ownBottleneck: new Int32Array(slots),
+    sharedPath: new Int32Array(slots * hopLimit),
+    sharedEnd: new Int32Array(slots),
+    fillLevel: new Float64Array(slots),
+    fillBottleneck: new Int32Array(slots),
   };
 }

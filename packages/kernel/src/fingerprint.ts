@@ -44,6 +44,12 @@ export class Hash {
   bytes(bytes: Uint8Array): void {
     this.word(bytes.length);
     let i = 0;
+    if (bytes.byteOffset % 4 === 0 && bytes.length >= 64) {
+      // Word by word, as the loop below would build them on the little-endian platforms of Node.
+      const words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
+      for (; i < words.length; i++) this.word(words[i] as number);
+      i *= 4;
+    }
     for (; i + 4 <= bytes.length; i += 4) {
       this.word(
         (bytes[i] as number) | ((bytes[i + 1] as number) << 8) | ((bytes[i + 2] as number) << 16) | ((bytes[i + 3] as number) << 24),

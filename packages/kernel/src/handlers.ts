@@ -23,7 +23,7 @@ export function handlerTable(model: Model, stride: number): (Handler | undefined
 
 /** Called with what a handler returned, when that is not undefined. */
 export function refuseReturned(returned: unknown): void {
-  if (typeof (returned as { then?: unknown }).then === 'function') {
+  if (typeof (returned as { then?: unknown } | null)?.then === 'function') {
     throw new KernelError('forbidden', 'a handler returned a promise; handlers must not await: split the work into messages');
   }
 }

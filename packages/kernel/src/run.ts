@@ -160,6 +160,8 @@ class Coordinator implements Run {
   #sinkQueue: Promise<void> = Promise.resolve();
   #sinkError: unknown;
   #restarted = 0;
+  /** Counts restarts, so that record batches of a lost stretch that still wait for the sink are known and left out. */
+  #stretch = 0;
 
   constructor(program: Program, parameters: unknown, model: Model, options: CheckedOptions) {
     this.#program = program;
@@ -332,6 +334,7 @@ class Coordinator implements Run {
           { ...error.site },
           `${error.reason}; starting again from ${nowNs} ns (${this.#restarted} of ${restarts})`,
         );
+        this.#stretch++;
         this.#merger?.rewind();
         await renewPool();
         continue;
@@ -410,7 +413,8 @@ class Coordinator implements Run {
 
   async #runSegment(plan: SegmentPlan, pool: ShardPool): Promise<SegmentResult> {
     this.#merger?.begin(plan.shards);
-    const segment = new Segment(plan, pool, { onReport: (shard, report, done) => this.#take(shard, report, done) });
+    const stretch = this.#stretch;
+    const segment = new Segment(plan, pool, { onReport: (shard, report, done) => this.#take(stretch, shard, report, done) });
     this.#segment = segment;
     this.#segmentShards = plan.shards;
     const watchdog = new Watchdog(segment, plan, {
@@ -434,12 +438,12 @@ class Coordinator implements Run {
     }
   }
 
-  #take(shard: number, report: ShardReport, done: () => void): void {
+  #take(stretch: number, shard: number, report: ShardReport, done: () => void): void {
     switch (report.kind) {
       case 'records': {
         const records: RunRecord[] = unpackRecords(report.typeNames, report.packed);
         this.#sinkQueue = this.#sinkQueue
-          .then(() => this.#merger?.add(shard, records, report.throughNs))
+          .then(() => (stretch === this.#stretch ? this.#merger?.add(shard, records, report.throughNs) : undefined))
           .catch((error: unknown) => {
             this.#sinkError ??= new KernelError(
               'handler-failed',

@@ -184,8 +184,8 @@ export class ShardLoop {
         continue;
       }
       // Alone, a window is the whole run: let records out, and stop between two instants when asked to.
+      events += this.#finishInstant();
       const nextNs = this.engine.queue.peekTimeNs();
-      if (nextNs === this.engine.now) continue;
       this.#host.flush(this.engine, nextNs);
       if (this.#plan.live || this.#plan.pacer !== undefined || this.#host.shouldYield()) return events;
       if (this.#host.wantsStop()) {
@@ -193,6 +193,18 @@ export class ShardLoop {
         return events;
       }
     }
+  }
+
+  /** Runs on to the end of the instant that the last look cut: a model whose actors all tick together might never be met between two. */
+  #finishInstant(): number {
+    const { engine } = this;
+    const instantNs = engine.now;
+    let events = 0;
+    while (engine.queue.peekTimeNs() === instantNs) {
+      events += engine.runBefore(instantNs + 1, eventsPerLook);
+      if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');
+    }
+    return events;
   }
 
   #finish(): false {

@@ -209,7 +209,7 @@ export class Simulation {
       flush: (engine) => {
         if (engine.records.count === 0) return;
         const { typeNames, packed } = engine.records.pack();
-        this.#records.push(...unpackRecords(typeNames, packed));
+        for (const record of unpackRecords(typeNames, packed)) this.#records.push(record);
       },
       takeInput: () => undefined,
       wantsStop: () => this.#stopAsked,

@@ -195,6 +195,18 @@ describe('bad sends', () => {
     expect(error.message).toContain("kind 'mute' handles no message 'go' (sent by 'c/b'); it handles [note]");
   });
 
+  it('takes what a handler returns for nothing, unless it is a promise', () => {
+    const returning = actorKind({
+      name: 'returning',
+      messages: { go },
+      state: () => ({}),
+      start: (_state, context) => context.send(context.self, go, 1, 1),
+      on: { go: () => null as never },
+    });
+    const program = defineProgram(undefined, 'returning', (world) => void world.actor('a', returning, undefined));
+    expect(() => new Simulation(modelOf(program, undefined)).runUntil()).not.toThrow();
+  });
+
   it('names the loop of a zero-delay recursion over two actors', () => {
     const kindOf = new Map<string, () => number>();
     const bouncing = actorKind({

@@ -178,7 +178,9 @@ describe('threads', () => {
     const before = workerCount();
     const endless = { ...ring, hops: 2 ** 40 };
     const going = startRun(faultProgram, endless, { shards, transport, checkpoint: true });
-    setTimeout(() => going.stop(), 400);
+    going.observer.on('progress', ({ events }) => {
+      if (events > 0) going.stop();
+    });
     const result = await going.result;
     expect(result.stopped).toBe(true);
     expect(result.eventCount).toBeGreaterThan(0);
@@ -186,6 +188,17 @@ describe('threads', () => {
     // What was done up to there is what an undisturbed run has done at that time.
     const again = await run(faultProgram, endless, { transport: 'memory', untilNs: result.stoppedNs });
     expect([again.fingerprint, again.eventCount]).toEqual([result.fingerprint, result.eventCount]);
+  });
+
+  it('stop also where thousands of events share every instant', async () => {
+    // 4099 is prime: looks after every 4096 events fall between two instants once in 4099 times only.
+    const together = { ...ring, actors: 1, burst: 4099, hops: 1000 };
+    const going = startRun(faultProgram, together, { transport: 'memory' });
+    going.observer.on('progress', () => going.stop());
+    const result = await going.result;
+    expect(result.stopped).toBe(true);
+    expect((result.eventCount - 1) % 4099).toBe(0);
+    expect(result.eventCount).toBeLessThan(1 + 4099 * 1001);
   });
 
   it.each([

@@ -85,9 +85,4 @@ describe('oneFingerprint', () => {
     const program = defineProgram(undefined, 'local', () => undefined);
     await expect(oneFingerprint(program, undefined)).rejects.toThrow(/has no module URL/);
   });
-
-  it('passes bodies of every hop through rings smaller than a batch', async () => {
-    const parameters = { ...ring, bodyBytes: 20_000, burst: 3 };
-    await oneFingerprint(faultProgram, parameters, { matrix: 'threads', limits: { ringBytes: 4096 }, pacedMs: 10 });
-  });
 });

@@ -32,6 +32,9 @@ export const prefill = message('prefill', ['request', 'inputTokens', 'outputToke
 /** prefill engine -> frontend: the prompt's KV is complete and held. `hitTokens` were found in any tier, `computedTokens` computed. */
 export const prefilled = message('prefilled', ['request', 'startNs', 'endNs', 'hitTokens', 'computedTokens']);
 
+/** prefill engine -> frontend, just before `prefilled`, only where lower tiers gave something: the part of its hit tokens from G2, G3, G4. */
+export const tierHits = message('tierHits', ['request', 'hitTokensG2', 'hitTokensG3', 'hitTokensG4']);
+
 /** frontend -> decode engine: reserve blocks, fetch the KV from `prefillEngine`, decode. The first token is token 1 of `outputTokens`. */
 export const decode = message('decode', ['request', 'inputTokens', 'outputTokens', 'prefillEngine', 'priority'], body<PromptBlocks>());
 

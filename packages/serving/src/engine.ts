@@ -210,6 +210,11 @@ export function killEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccount
   engine.status = engineStatus.dead;
 }
 
+/** Brings the counts of a lazy engine (tokens, blocks in use) up to `nowNs`, as a report needs them. */
+export function settleEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number): void {
+  settle(engine, blocks, nowNs);
+}
+
 /** Reports the gaps of the passes that are over although their stretch goes on, as at the end of a reporting period. */
 export function reportGaps<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
   settle(engine, blocks, nowNs);

@@ -1,4 +1,5 @@
 export * from './accuracy.js';
+export * from './actors.js';
 export * from './blocks.js';
 export * from './calibrate.js';
 export * from './catalogue.js';

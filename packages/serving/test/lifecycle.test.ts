@@ -155,9 +155,9 @@ describe('cancel', () => {
     const waiting = submit(engine, countingBlocks, request(2, 10, 5), 0);
     submit(engine, countingBlocks, request(3, 10, 2), 0);
     to(4.5 * ms);
-    cancel(engine, countingBlocks, waiting, 4.5 * ms);
-    cancel(engine, countingBlocks, running, 4.5 * ms);
-    expect(to(30 * ms)).toEqual(['6: firstToken 3', '7: finished 3']);
+    expect(cancel(engine, countingBlocks, waiting, 4.5 * ms)).toBe(true);
+    expect(cancel(engine, countingBlocks, running, 4.5 * ms)).toBe(false);
+    expect(to(30 * ms)).toEqual(['5: left 1', '6: firstToken 3', '7: finished 3']);
     expect(engine.pool.freeBlocks).toBe(1000);
     expect(liveRequests(engine.requests)).toBe(0);
   });

@@ -201,7 +201,11 @@ class Matrix {
       limits,
       ...(runOptions.from === undefined ? { inputs } : {}),
       ...(this.#untilNs === Number.POSITIVE_INFINITY ? {} : { untilNs: this.#untilNs }),
-      sink: { write: (batch) => void records.push(...batch) },
+      sink: {
+        write(batch) {
+          for (const entry of batch) records.push(entry);
+        },
+      },
       ...runOptions,
     });
     const { lanes, recordFingerprint, eventCount, stoppedNs, checkpoint } = result;

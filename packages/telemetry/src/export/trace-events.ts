@@ -1,5 +1,5 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
-import { openRunDatabase } from '../run/query.js';
+import { openRunDatabase, type RunDatabase } from '../run/query.js';
 
 /** Which parts of a run to export. At least one request or one series entity. */
 export interface TraceSelection {
@@ -102,32 +102,51 @@ export async function exportTrace(folder: string, selection: TraceSelection, pat
   if (requestIds.length + entities.length === 0) throw new RangeError('trace export: nothing chosen; give request ids or entities');
   for (const id of requestIds) if (!Number.isInteger(id)) throw new RangeError(`trace export: request id ${id} is not a whole number`);
   const database = await openRunDatabase(folder);
-  const writer = new TraceEventWriter(path);
   try {
-    if (requestIds.length > 0) {
-      const { rows } =
-        await database.query(`select request_id, prefill_worker, decode_worker, arrival_ns, prefill_start_ns, prefill_end_ns, transfer_start_ns,
-        transfer_end_ns, first_token_ns, last_token_ns, input_tokens, output_tokens, cached_tokens, outcome from requests
-        where request_id in (${requestIds.join(',')}) order by request_id`);
-      const missing = requestIds.filter((id) => !rows.some((row) => row[0] === id));
-      if (missing.length > 0) throw new RangeError(`trace export: run ${folder} has no request ${missing.slice(0, 5).join(', ')}`);
-      for (const row of rows) writeRequest(writer, row);
+    // All is looked up before the file is opened: a mistake must not leave a broken trace, or destroy an older one.
+    const requests = await requestRows(database, folder, requestIds);
+    await checkEntities(database, folder, entities);
+    const writer = new TraceEventWriter(path);
+    try {
+      for (const row of requests) writeRequest(writer, row);
+      for (const entity of entities) await writeSeries(writer, database, entity);
+    } finally {
+      writer.close();
     }
-    for (const entity of entities) {
-      const { rows } = await database.query(
-        `select time_ns, metric, value from series where entity = '${entity.replaceAll("'", "''")}' order by time_ns, metric`,
-      );
-      if (rows.length === 0)
-        throw new RangeError(
-          `trace export: run ${folder} has no series of "${entity}"; list them with: select distinct entity from series`,
-        );
-      for (const [time, metric, value] of rows) writer.counter(entity, String(metric), Number(time), Number(value));
-    }
+    return writer.events;
   } finally {
-    writer.close();
     database.close();
   }
-  return writer.events;
+}
+
+async function requestRows(database: RunDatabase, folder: string, requestIds: readonly number[]): Promise<unknown[][]> {
+  if (requestIds.length === 0) return [];
+  const { rows } =
+    await database.query(`select request_id, prefill_worker, decode_worker, arrival_ns, prefill_start_ns, prefill_end_ns, transfer_start_ns,
+    transfer_end_ns, first_token_ns, last_token_ns, input_tokens, output_tokens, cached_tokens, outcome from requests
+    where request_id in (${requestIds.join(',')}) order by request_id`);
+  const missing = requestIds.filter((id) => !rows.some((row) => row[0] === id));
+  if (missing.length > 0) throw new RangeError(`trace export: run ${folder} has no request ${missing.slice(0, 5).join(', ')}`);
+  return rows;
+}
+
+async function checkEntities(database: RunDatabase, folder: string, entities: readonly string[]): Promise<void> {
+  if (entities.length === 0) return;
+  const { rows } = await database.query(`select distinct entity from series where entity in (${entities.map(quoted).join(',')})`);
+  const missing = entities.find((entity) => !rows.some((row) => row[0] === entity));
+  if (missing === undefined) return;
+  throw new RangeError(`trace export: run ${folder} has no series of "${missing}"; list them with: select distinct entity from series`);
+}
+
+async function writeSeries(writer: TraceEventWriter, database: RunDatabase, entity: string): Promise<void> {
+  const { rows } = await database.query(
+    `select time_ns, metric, value from series where entity = ${quoted(entity)} order by time_ns, metric`,
+  );
+  for (const [time, metric, value] of rows) writer.counter(entity, String(metric), Number(time), Number(value));
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
 }
 
 function writeRequest(writer: TraceEventWriter, row: readonly unknown[]): void {

@@ -9,13 +9,12 @@ import { STYLE } from './style.js';
 import { decisionTable, latencyTable, lossTable, moveTable } from './tables.js';
 import { balanceChart, hitChart, linkChart, timelineCharts } from './time-charts.js';
 
-/** See `writeReport` of the package. Writes `report.html` into a finished run folder: one self-contained page of static SVG, no scripts, no network. Returns its path. */
-export async function renderReport(folder: string): Promise<string> {
+/** See `writeReport` of the package. */
+export async function renderReport(folder: string, path = join(folder, 'report.html')): Promise<string> {
   const manifest = readManifest(folder);
   const summary = readSummary(folder);
   const database = await openRunDatabase(folder);
   try {
-    const path = join(folder, 'report.html');
     writeFileSync(path, await reportPage(folder, manifest, summary, database));
     return path;
   } finally {

@@ -1,9 +1,10 @@
 /**
- * Writes `report.html` into a finished run folder: one self-contained page of static SVG, no scripts, no network. Returns its path.
+ * Writes the report of a finished run folder, to `report.html` in it or to `path`: one self-contained page of static SVG, no scripts, no network.
+ * Returns its path.
  * Errors when the folder is not a finished run.
  */
-export async function writeReport(folder: string): Promise<string> {
+export async function writeReport(folder: string, path?: string): Promise<string> {
   // Loaded only here: the chart library and DuckDB cost more time and memory than a run may spend on them.
   const { renderReport } = await import('./report.js');
-  return renderReport(folder);
+  return renderReport(folder, path);
 }

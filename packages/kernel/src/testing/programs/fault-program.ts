@@ -37,8 +37,10 @@ export interface FaultParameters {
   /** Bytes of body on every hop (0 for none), and messages an actor sends at once at its start. */
   readonly bodyBytes?: number;
   readonly burst?: number;
-  /** Where `exit-once` notes that it has happened. */
+  /** Where `exit-once` notes that it has happened, and (with `.again` appended) that it was passed over the second time. */
   readonly markerFile?: string;
+  /** A file that `exit-once` waits for before it exits. */
+  readonly waitForFile?: string;
 }
 
 const token = message('token', ['hops'], body<Uint8Array | { count: number } | null>());
@@ -100,9 +102,7 @@ function fail(parameters: FaultParameters, state: State, context: Context): unkn
     case 'exit':
       return process.exit(3);
     case 'exit-once':
-      if (existsSync(parameters.markerFile as string)) return undefined;
-      writeFileSync(parameters.markerFile as string, '');
-      return process.exit(3);
+      return exitOnce(parameters);
     case 'memory': {
       const hoard: unknown[] = [];
       for (;;) hoard.push({ number: hoard.length, text: `entry ${hoard.length}` });
@@ -135,4 +135,14 @@ function fail(parameters: FaultParameters, state: State, context: Context): unkn
       state.count--; // So that the next one fails again.
       return undefined;
   }
+}
+
+function exitOnce({ markerFile = '', waitForFile }: FaultParameters): void {
+  if (existsSync(markerFile)) {
+    writeFileSync(`${markerFile}.again`, '');
+    return;
+  }
+  for (let looks = 0; waitForFile !== undefined && !existsSync(waitForFile) && looks < 5_000_000; looks++);
+  writeFileSync(markerFile, '');
+  process.exit(3);
 }

@@ -1,0 +1,38 @@
+import { existsSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Command } from 'commander';
+
+/** Refuses an argument or option: the message names it, its value and the fix. Ends with exit code 2. */
+export function refuse(command: Command, message: string): never {
+  command.error(`error: ${message}`);
+}
+
+/** Refuses what is no readable file; `what` is the argument's name. */
+export function checkFile(command: Command, what: string, path: string): void {
+  if (!existsSync(path)) refuse(command, `${what}: there is no file '${path}'; check the path`);
+  if (statSync(path).isDirectory()) refuse(command, `${what}: '${path}' is a folder; give a file`);
+}
+
+/** Refuses what is no run folder. A run folder that is damaged passes: reading it says what is wrong. */
+export function checkRunFolder(command: Command, folder: string): void {
+  const fix = 'give the folder that a run has written (braess run SCENARIO --out RUN)';
+  if (!existsSync(folder)) refuse(command, `RUN: there is no folder '${folder}'; ${fix}`);
+  if (!existsSync(join(folder, 'manifest.json'))) refuse(command, `RUN: '${folder}' is not a run folder, it has no manifest.json; ${fix}`);
+}
+
+/** Runs what throws a RangeError for an argument that names nothing, and refuses that argument. */
+export async function refusingRanges<Result>(command: Command, use: () => Promise<Result>): Promise<Result> {
+  try {
+    return await use();
+  } catch (error) {
+    if (error instanceof RangeError) refuse(command, error.message);
+    throw error;
+  }
+}
+
+/** Refuses a file to write whose folder is not there, before the work is done. */
+export function checkOutput(command: Command, path: string): void {
+  const folder = dirname(path);
+  if (!existsSync(folder)) refuse(command, `--out: there is no folder '${folder}' for '${path}'; make it first`);
+  if (existsSync(path) && statSync(path).isDirectory()) refuse(command, `--out: '${path}' is a folder; give a file`);
+}

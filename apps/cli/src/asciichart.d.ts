@@ -1,0 +1,3 @@
+declare module 'asciichart' {
+  export function plot(series: readonly number[], options?: { readonly height?: number }): string;
+}

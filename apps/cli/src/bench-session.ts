@@ -1,0 +1,48 @@
+import type { BenchOptions } from '@braess/bench';
+import { SingleBar } from 'cli-progress';
+import { exitCodes } from './exit-codes.js';
+
+/**
+ * What surrounds a bench: Ctrl-C ends it with what there is, a bar shows how far it is (on a terminal, unless JSON is asked for), and the result
+ * is printed as one JSON object or as text.
+ */
+export async function benchSession<Result extends { readonly interrupted: boolean }>(
+  json: boolean,
+  bench: (options: Required<BenchOptions>) => Promise<Result> | Result,
+  describe: (result: Result) => string,
+): Promise<Result> {
+  const stopping = new AbortController();
+  const interrupt = (): void => stopping.abort(new Error('interrupted'));
+  // Once: a second Ctrl-C ends the process in the ordinary way.
+  process.once('SIGINT', interrupt);
+  const bar = progressBar(json);
+  let result: Result;
+  try {
+    result = await bench({
+      signal: stopping.signal,
+      progress: (share, step) => bar?.update(Math.round(share * 1000), { step }),
+    });
+  } finally {
+    bar?.stop();
+    process.off('SIGINT', interrupt);
+  }
+  process.stdout.write(`${json ? JSON.stringify(result) : describe(result)}\n`);
+  if (result.interrupted) {
+    if (!json) process.stderr.write('interrupted: this is what there was until then\n');
+    process.exitCode = exitCodes.interrupted;
+  }
+  return result;
+}
+
+function progressBar(json: boolean): SingleBar | undefined {
+  if (json || process.stderr.isTTY !== true) return undefined;
+  const bar = new SingleBar({
+    format: '{bar} {percentage}% | {duration_formatted}, about {eta_formatted} left | {step}',
+    stream: process.stderr,
+    hideCursor: true,
+    clearOnComplete: true,
+    etaBuffer: 100,
+  });
+  bar.start(1000, 0, { step: '' });
+  return bar;
+}

@@ -1,0 +1,34 @@
+import { Command } from 'commander';
+import type { Logger } from 'pino';
+import { exitCodeHelp } from '../exit-codes.js';
+import { textTable } from '../text-output.js';
+import { codecCommand } from './bench-codec.js';
+import { gridCommand } from './bench-grid.js';
+import { growthCommand } from './bench-growth.js';
+import { pholdCommand } from './bench-phold.js';
+import { queuesCommand } from './bench-queues.js';
+import { startupCommand } from './bench-startup.js';
+
+/** `braess bench`: without a name, the list of benches. */
+export function benchCommand(logger: Logger): Command {
+  const command = new Command('bench').description('benchmarks of the kernel').addHelpText('after', exitCodeHelp);
+  for (const child of [pholdCommand(logger), queuesCommand(), codecCommand(), growthCommand(logger), gridCommand(logger), startupCommand()])
+    command.addCommand(child.addHelpText('after', exitCodeHelp));
+  return command
+    .option('--json', 'print the list as one JSON object')
+    .enablePositionalOptions()
+    .allowExcessArguments()
+    .action(({ json }: { json?: boolean }) => {
+      const benches = command.commands.map((child) => ({ name: child.name(), description: child.description() }));
+      const [unknown] = command.args;
+      if (unknown !== undefined)
+        command.error(`error: there is no bench '${unknown}'; it must be one of ${benches.map(({ name }) => name).join(', ')}`);
+      const text = json ? JSON.stringify({ benches }) : describe(benches);
+      process.stdout.write(`${text}\n`);
+    });
+}
+
+function describe(benches: readonly { readonly name: string; readonly description: string }[]): string {
+  const rows = benches.map(({ name, description }) => [name, description]);
+  return `${textTable(['bench', 'what it measures'], rows, ['left', 'left'])}\nRun one with: braess bench <name> (--help lists its options)`;
+}

@@ -1,0 +1,70 @@
+import type { ScenarioReport } from '@braess/cluster';
+import { Command } from 'commander';
+import { exitCodeHelp } from '../exit-codes.js';
+import { listOf } from '../option-values.js';
+import { fixed, textTable } from '../text-output.js';
+
+interface ValidateOptions {
+  readonly json?: boolean;
+  readonly set?: string[];
+  readonly trace?: string;
+  readonly schema?: boolean;
+}
+
+/** `braess validate`: what follows from a scenario, before anything runs. */
+export function validateCommand(): Command {
+  return new Command('validate')
+    .description('checks a scenario and prints KV blocks, memory, the estimated saturation point and every derived default')
+    .argument('[scenario]', 'scenario file (YAML)')
+    .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(String))
+    .option('--trace <file>', 'take the requests from this trace')
+    .option('--schema', 'print the JSON Schema of scenario files, for editors, and nothing else')
+    .option('--json', 'print one JSON object')
+    .addHelpText('after', exitCodeHelp)
+    .action(async (file: string | undefined, options: ValidateOptions, command: Command) => {
+      const { readScenario, scenarioJsonSchema, traceSetting, validateScenario } = await import('@braess/cluster');
+      if (options.schema === true) {
+        process.stdout.write(`${JSON.stringify(scenarioJsonSchema(), null, 2)}\n`);
+        return;
+      }
+      if (file === undefined) command.error("error: missing argument 'scenario'");
+      const settings = [...(options.trace === undefined ? [] : [traceSetting(options.trace)]), ...(options.set ?? [])];
+      const report = await validateScenario(readScenario(file as string, settings));
+      process.stdout.write(`${options.json === true ? JSON.stringify(report) : describe(report)}\n`);
+    });
+}
+
+function describe(report: ScenarioReport): string {
+  const groups = textTable(
+    ['group', 'role', 'engines', 'TP', 'KV blocks', 'KV tokens', 'weights/GPU', 'KV/GPU', 'KV/token/GPU', 'longest', 'timing'],
+    report.groups.map((group) => [
+      group.name,
+      group.role,
+      String(group.engines),
+      String(group.tensorParallel),
+      `${fixed(group.kvBlocks)} x ${group.blockTokens}`,
+      fixed(group.kvTokens),
+      gigabytes(group.weightBytesPerGpu),
+      gigabytes(group.kvBytesPerGpu),
+      `${fixed(group.kvBytesPerTokenPerGpu)} B`,
+      fixed(group.maxModelTokens),
+      group.timing,
+    ]),
+    ['left', 'left', 'right', 'right', 'right', 'right', 'right', 'right', 'right', 'right', 'left'],
+  );
+  const { workload, saturation } = report;
+  const lines = [
+    `${report.name}: ${report.gpus} GPUs`,
+    groups,
+    `workload: ${fixed(workload.requests)} requests at ${fixed(workload.ratePerSecond, 2)}/s, ${fixed(workload.inputTokens)} tokens in and ${fixed(workload.outputTokens)} out on average, ${fixed(100 * workload.repeatedShare, 1)} % of the input seen before`,
+    `estimated saturation: ${fixed(saturation.requestsPerSecond, 2)} requests/s without prefix hits, limited by the ${saturation.limit} stage (prefill ${fixed(saturation.prefillRequestsPerSecond, 2)}/s, decode ${fixed(saturation.decodeRequestsPerSecond, 2)}/s at ${saturation.decodeSequences} sequences an engine)`,
+    ...report.warnings.map((warning) => `note: ${warning}`),
+    'defaults filled in:',
+    ...report.defaults.map(({ path, value }) => `  ${path}: ${JSON.stringify(value)}`),
+  ];
+  return lines.join('\n');
+}
+
+function gigabytes(bytes: number): string {
+  return `${fixed(bytes / 1e9, 1)} GB`;
+}

@@ -1,0 +1,125 @@
+import type { KvEventColumns } from '@braess/protocol';
+import {
+  availableBlocks,
+  type BlockPool,
+  clearBlockPool,
+  clearKvEvents,
+  commitSequence,
+  createBlockPool,
+  createKvEventBuffer,
+  evictCached,
+  freeBlocks,
+  type KvEventBuffer,
+  matchPrefix,
+  openSequence,
+  releaseSequence,
+  sequenceBlocks,
+  sequenceHitTokens,
+} from '@braess/kvbm';
+import { blocksRefused, type EngineBlocks } from '@braess/serving';
+
+/** The KV blocks of one engine: kvbm's pool with what the scheduler's slots mean to it. Plain data. */
+export interface EnginePool {
+  readonly pool: BlockPool;
+  readonly events: KvEventBuffer | null;
+  /** Sequence of the pool by slot, -1 while it holds no blocks. */
+  sequenceOf: Int32Array;
+  readonly chains: (Float64Array | null)[];
+}
+
+export interface EngineBlocksOptions {
+  readonly prefixCaching: boolean;
+  readonly eviction: string;
+  readonly evictionParameters?: Readonly<Record<string, number>>;
+}
+
+/**
+ * Backs the scheduler's block accounting by kvbm's pool. A prompt's blocks can be found by others only once they are computed. Blocks that
+ * decoding takes are booked for the engine as a whole, as the scheduler asks for them, and given to their sequence when it ends: until then
+ * they are private, so nobody can tell the difference.
+ */
+export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePool> {
+  const { prefixCaching, eviction, evictionParameters } = options;
+  return {
+    createPool: (capacityBlocks, blockTokens, wantsEvents) => ({
+      pool: createBlockPool({
+        capacityBlocks,
+        blockTokens,
+        prefixCaching,
+        policy: eviction,
+        ...(evictionParameters === undefined ? {} : { policyParameters: evictionParameters }),
+      }),
+      events: wantsEvents && prefixCaching ? createKvEventBuffer() : null,
+      sequenceOf: new Int32Array(16).fill(-1),
+      chains: [],
+    }),
+    open(state, slot, chain) {
+      if (slot >= state.sequenceOf.length) widen(state, slot);
+      state.sequenceOf[slot] = -1;
+      state.chains[slot] = chain;
+    },
+    available: (state) => availableBlocks(state.pool),
+    admit(state, slot, tokens) {
+      const { pool } = state;
+      const chain = state.chains[slot] ?? nothing;
+      // Behind what is found the chain is hidden until it is computed.
+      const found = chain.length === 0 ? 0 : matchPrefix(pool, chain, chain.length);
+      const sequence = openSequence(pool, chain, found, tokens, Number.POSITIVE_INFINITY, state.events);
+      if (sequence < 0) return blocksRefused;
+      state.sequenceOf[slot] = sequence;
+      return sequenceHitTokens(pool, sequence);
+    },
+    grow(state, blocks) {
+      const { pool } = state;
+      const short = blocks - freeBlocks(pool);
+      if (short > 0) evictCached(pool, short, state.events);
+      if (blocks > freeBlocks(pool)) throw new Error(`KV pool: growth by ${blocks} blocks with ${freeBlocks(pool)} free of ${pool.capacityBlocks}`);
+      pool.privateBlocks += blocks;
+    },
+    computed(state, slot, tokens) {
+      const chain = state.chains[slot];
+      if (chain === null || chain === undefined) return;
+      const { pool } = state;
+      const sequence = state.sequenceOf[slot] as number;
+      const full = Math.min(chain.length, Math.floor(tokens / pool.blockTokens));
+      if (full > (pool.identified[sequence] as number)) commitSequence(pool, sequence, chain, full, state.events);
+    },
+    release(state, slot, blocks, tokens) {
+      const { pool } = state;
+      const sequence = state.sequenceOf[slot] as number;
+      const grown = blocks - sequenceBlocks(pool, sequence);
+      if (grown > 0) {
+        pool.privates[sequence] = (pool.privates[sequence] as number) + grown;
+        pool.tokens[sequence] = tokens;
+      }
+      releaseSequence(pool, sequence, state.events);
+      state.sequenceOf[slot] = -1;
+    },
+    close(state, slot) {
+      state.chains[slot] = null;
+    },
+    clear: (state) => clearBlockPool(state.pool, state.events),
+    match: (state, chain) => matchPrefix(state.pool, chain, chain.length),
+    pendingEvents: (state) => state.events?.length ?? 0,
+    takeEvents(state): KvEventColumns {
+      const events = state.events as KvEventBuffer;
+      const { length } = events;
+      const taken = {
+        kinds: events.kinds.slice(0, length),
+        identities: events.identities.slice(0, length),
+        parents: events.parents.slice(0, length),
+        blocks: events.blocks.slice(0, length),
+      };
+      clearKvEvents(events);
+      return taken;
+    },
+  };
+}
+
+const nothing = new Float64Array(0);
+
+function widen(state: EnginePool, slot: number): void {
+  const wider = new Int32Array(Math.max(slot + 1, state.sequenceOf.length * 2)).fill(-1);
+  wider.set(state.sequenceOf);
+  state.sequenceOf = wider;
+}

@@ -1,0 +1,51 @@
+import { type ActorId, type ActorReference, actorKind } from '@braess/kernel';
+import { setGpuSpeed, setLinkShare, setTelemetryLoss } from '@braess/protocol';
+
+/** One entry of the fault schedule, resolved to actors and links. */
+export type FaultEntry =
+  | { readonly kind: 'gpu-speed'; readonly atNs: number; readonly gpu: ActorReference; readonly factor: number }
+  | { readonly kind: 'link-share'; readonly atNs: number; readonly fabric: ActorReference; readonly links: readonly number[]; readonly share: number }
+  | { readonly kind: 'telemetry-loss'; readonly atNs: number; readonly target: ActorReference; readonly lost: boolean };
+
+export interface FaultSetup {
+  readonly entries: readonly FaultEntry[];
+  /** Delay of every message of the schedule; a fault at time T is told so that it takes hold at T, or at this moment when T is earlier. */
+  readonly leastDelayNs: number;
+}
+
+interface FaultState {
+  sent: number;
+  readonly leastDelayNs: number;
+  /** In order of time: whom to tell, and up to three fields. */
+  readonly orders: { readonly atNs: number; readonly kind: FaultEntry['kind']; readonly to: number; readonly values: number[] }[];
+}
+
+/** The fault schedule: it knows beforehand what it will do, so its messages leave early enough to arrive on time. */
+export const faultKind = actorKind({
+  name: 'faults',
+  messages: {},
+  state: ({ entries, leastDelayNs }: FaultSetup): FaultState => ({
+    sent: 0,
+    leastDelayNs,
+    orders: entries.flatMap(ordersOf).sort((a, b) => a.atNs - b.atNs),
+  }),
+  start(state, context) {
+    // All at once: each message is timed to arrive when its fault takes hold.
+    for (const order of state.orders) {
+      const delayNs = Math.max(order.atNs, state.leastDelayNs);
+      const to = order.to as ActorId;
+      const [a = 0, b = 0, c = 0] = order.values;
+      if (order.kind === 'gpu-speed') context.send(to, setGpuSpeed, delayNs, a);
+      else if (order.kind === 'link-share') context.send(to, setLinkShare, delayNs, a, b, c);
+      else context.send(to, setTelemetryLoss, delayNs, a);
+    }
+    state.sent = state.orders.length;
+  },
+  on: {},
+});
+
+function ordersOf(entry: FaultEntry): FaultState['orders'] {
+  if (entry.kind === 'gpu-speed') return [{ atNs: entry.atNs, kind: entry.kind, to: entry.gpu.id, values: [entry.factor] }];
+  if (entry.kind === 'telemetry-loss') return [{ atNs: entry.atNs, kind: entry.kind, to: entry.target.id, values: [entry.lost ? 1 : 0] }];
+  return entry.links.map((link) => ({ atNs: entry.atNs, kind: entry.kind, to: entry.fabric.id, values: [link, 1, entry.share] }));
+}

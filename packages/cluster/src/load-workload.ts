@@ -1,0 +1,120 @@
+import {
+  assignTenants,
+  createTraceReport,
+  generateRequests,
+  joinRequestTables,
+  type RequestTable,
+  streamTrace,
+  type TenantSpec,
+  type TraceReport,
+  type WorkloadSpec,
+} from '@braess/workload';
+import { besideScenario, refuse } from './plan.js';
+import { uniformStream, workloadStreams } from './random-streams.js';
+import type { ReadScenario } from './scenario/read-scenario.js';
+import type { Scenario } from './scenario/schema.js';
+
+/** The requests of a run, and what reading them came across (null: they were generated). */
+export interface LoadedWorkload {
+  readonly table: RequestTable;
+  readonly report: TraceReport | null;
+}
+
+/** Rows a batch of a trace; larger than any usual trace, so that there is nothing to join. */
+const batchRequests = 262_144;
+
+/**
+ * Reads or generates the requests of a scenario: source, number, rate and tenants. @throws ScenarioError for what contradicts itself,
+ * TraceError (file and line) for a bad trace.
+ */
+export async function loadWorkload(read: ReadScenario): Promise<LoadedWorkload> {
+  const { scenario } = read;
+  const { source } = scenario.workload;
+  const loaded = source.kind === 'trace' ? await readSource(read, source) : { table: generate(read), report: null };
+  const { table } = loaded;
+  const { tenants, rateFactor } = scenario.workload;
+  if (source.kind !== 'independent' && source.kind !== 'sessions' && tenants.length > 0) {
+    if (table.tenantNames.length > 1) {
+      refuse(read, ['workload', 'tenants'], `are given, but the trace names its own: ${table.tenantNames.join(', ')}; leave one of them out`);
+    }
+    assignTenants(table, tenantSpecs(scenario), uniformStream(`${scenario.seed}/workload/tenants`));
+  }
+  if (rateFactor !== 1) for (let row = 0; row < table.requestCount; row++) table.arrivalNs[row] = Math.round((table.arrivalNs[row] as number) / rateFactor);
+  return loaded;
+}
+
+/** The setting that takes the requests of a scenario from a trace, whatever its source is: what --trace does. */
+export function traceSetting(file: string): string {
+  return `workload.source=${JSON.stringify({ kind: 'trace', file })}`;
+}
+
+type TraceSource = Extract<Scenario['workload']['source'], { kind: 'trace' }>;
+
+async function readSource(read: ReadScenario, source: TraceSource): Promise<LoadedWorkload> {
+  const file = besideScenario(read, ['workload', 'source', 'file'], source.file);
+  const limit = read.scenario.workload.requests ?? Number.POSITIVE_INFINITY;
+  const report = createTraceReport(file);
+  const batches: RequestTable[] = [];
+  let rows = 0;
+  const options = {
+    arrivals: source.arrivals,
+    badRows: source.badRows,
+    prefixBlockTokens: source.prefixBlockTokens,
+    batchRequests: Math.min(limit, batchRequests),
+    ...(source.format === undefined ? {} : { format: source.format }),
+  };
+  for await (const batch of streamTrace(file, options, report)) {
+    batches.push(rows + batch.requestCount > limit ? firstRows(batch, limit - rows) : batch);
+    rows += batch.requestCount;
+    if (rows >= limit) break;
+  }
+  return { table: joinRequestTables(batches), report };
+}
+
+function firstRows(table: RequestTable, count: number): RequestTable {
+  return {
+    ...table,
+    requestCount: count,
+    arrivalNs: table.arrivalNs.slice(0, count),
+    inputTokens: table.inputTokens.slice(0, count),
+    outputTokens: table.outputTokens.slice(0, count),
+    tenant: table.tenant.slice(0, count),
+    session: table.session.slice(0, count),
+    blockOffsets: table.blockOffsets.slice(0, count + 1),
+    blockHashes: table.blockHashes.slice(0, table.blockOffsets[count]),
+    requestNames: table.requestNames.slice(0, count),
+  };
+}
+
+function generate(read: ReadScenario): RequestTable {
+  const { scenario } = read;
+  const { source, requests } = scenario.workload;
+  const spec = { ...source, ...(source.kind !== 'mooncake-like' && scenario.workload.tenants.length > 0 ? { tenants: tenantSpecs(scenario) } : {}) };
+  // Arrivals are made faster afterwards, so the generator has to go on for as much longer.
+  const untilNs = scenario.untilSeconds === undefined ? undefined : Math.round(scenario.untilSeconds * scenario.workload.rateFactor * 1e9);
+  if (requests === undefined && untilNs === undefined) {
+    refuse(read, ['workload'], 'generates requests without end; give workload.requests or untilSeconds');
+  }
+  try {
+    return generateRequests(spec as WorkloadSpec, workloadStreams(scenario.seed), {
+      ...(requests === undefined ? {} : { requests }),
+      ...(untilNs === undefined ? {} : { untilNs }),
+    });
+  } catch (error) {
+    refuse(read, ['workload', 'source'], `cannot be generated: ${(error as Error).message}`);
+  }
+}
+
+function tenantSpecs(scenario: Scenario): TenantSpec[] {
+  return scenario.workload.tenants.map(({ name, share, priority, slo }) => ({
+    name,
+    share,
+    ...(priority === undefined ? {} : { priority }),
+    ...(slo === undefined ? {} : { slo: definedOnly(slo) }),
+  }));
+}
+
+/** The entries of a map that have a value: optional properties must be absent, not undefined. */
+export function definedOnly<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as { [K in keyof T]: Exclude<T[K], undefined> };
+}

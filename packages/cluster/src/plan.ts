@@ -1,0 +1,293 @@
+import { dirname, resolve } from 'node:path';
+import { builtInPolicyNames, loadPolicy, type PolicyKind, type PolicySpec } from '@braess/control';
+import { buildTopology, type Topology, type TopologySpec } from '@braess/fabric';
+import {
+  type Catalogue,
+  createPolynomial,
+  createRoofline,
+  type GpuSpec,
+  kvCapacity,
+  loadCatalogue,
+  type ModelSpec,
+  profileFor,
+  readDynamoProfile,
+  type TimingModel,
+} from '@braess/serving';
+import { didYouMean, placeOf } from './scenario/document.js';
+import { pathText, ScenarioError } from './scenario/problem.js';
+import type { ReadScenario } from './scenario/read-scenario.js';
+import type { Scenario, ServingGroup } from './scenario/schema.js';
+import { topologySpecOf } from './topology-plan.js';
+
+/** One engine: a tensor-parallel group of GPUs with one scheduler. */
+export interface EnginePlan {
+  /** Place of the actor, e.g. pod0/rack1/node2/engine0: its server and its first GPU. */
+  readonly name: string;
+  readonly group: number;
+  /** Cell (server) the scheduler lives in. */
+  readonly server: string;
+  /** Nodes of the topology, in rank order, and their names. */
+  readonly gpus: readonly number[];
+  readonly gpuNames: readonly string[];
+}
+
+/** What all engines of a group share. */
+export interface GroupPlan {
+  readonly name: string;
+  readonly role: ServingGroup['role'];
+  readonly tensorParallel: number;
+  readonly blockTokens: number;
+  readonly maxSequences: number;
+  readonly maxBatchedTokens: number;
+  readonly maxModelTokens: number;
+  readonly maxWaiting: number;
+  readonly prefixCaching: boolean;
+  readonly eviction: string;
+  readonly stepwise: boolean;
+  readonly capacityBlocks: number;
+  readonly hbmBytes: number;
+  readonly weightBytesPerGpu: number;
+  readonly kvBytesPerGpu: number;
+  /** KV bytes of one token: on each GPU, and over the whole group. */
+  readonly kvBytesPerTokenPerGpu: number;
+  readonly timing: TimingModel;
+  readonly timingSource: string;
+}
+
+/** A scenario with everything derived: what the program builds its actors from. Plain data. */
+export interface ClusterPlan {
+  readonly scenario: Scenario;
+  readonly topologySpec: TopologySpec;
+  readonly groups: readonly GroupPlan[];
+  readonly engines: readonly EnginePlan[];
+  readonly disaggregated: boolean;
+  readonly blockTokens: number;
+  readonly policies: PolicyPlan;
+}
+
+/** The policies of a run: names of built-in ones, absolute files, or packages looked up from `baseDirectory`. */
+export interface PolicyPlan {
+  readonly baseDirectory: string;
+  readonly prefillRouter: PolicySpec;
+  readonly decodeRouter: PolicySpec;
+  readonly admission: PolicySpec | null;
+  readonly oracle: PolicySpec | null;
+  readonly planner: PolicySpec;
+}
+
+/** Derives a plan. @throws ScenarioError for names that are unknown and for what does not fit. */
+export function planCluster(read: ReadScenario): ClusterPlan {
+  const { scenario } = read;
+  const catalogue = catalogueOf(read);
+  const gpu = named(read, catalogue.gpus, ['cluster', 'gpu'], scenario.cluster.gpu, 'GPU');
+  const model = named(read, catalogue.models, ['model', 'name'], scenario.model.name, 'model');
+  checkRoles(read);
+  const groups = scenario.serving.map((_, index) => planGroup(read, catalogue, gpu, model, index));
+  const blockTokens = (groups[0] as GroupPlan).blockTokens;
+  const topologySpec = topologySpecOf(scenario, gpu);
+  let topology: Topology;
+  try {
+    topology = buildTopology(topologySpec);
+  } catch (error) {
+    refuse(read, ['cluster', 'topology'], `cannot be built: ${(error as Error).message}`);
+  }
+  const engines = placeEngines(read, topology, groups);
+  const disaggregated = groups.some((group) => group.role !== 'aggregated');
+  const policies = planPolicies(read);
+  return { scenario, topologySpec, groups, engines, disaggregated, blockTokens, policies };
+}
+
+/** The built-in catalogue with the scenario's own files over it. */
+export function catalogueOf(read: ReadScenario): Catalogue {
+  const { scenario } = read;
+  const files = scenario.catalogue.map((file, index) => besideScenario(read, ['catalogue', index], file));
+  try {
+    return loadCatalogue(files);
+  } catch (error) {
+    refuse(read, ['catalogue'], `cannot be read: ${(error as Error).message}`);
+  }
+}
+
+/** A file named in a scenario, looked for beside the file that names it (a setting: where the command runs). */
+export function besideScenario(read: ReadScenario, path: readonly PropertyKey[], file: string): string {
+  const place = placeOf(read.document, path);
+  return place.line === 0 ? resolve(file) : resolve(dirname(place.file), file);
+}
+
+export function refuse(read: ReadScenario, path: readonly PropertyKey[], message: string): never {
+  throw new ScenarioError([{ place: placeOf(read.document, path), path: pathText(path), message }]);
+}
+
+function named<T>(read: ReadScenario, entries: ReadonlyMap<string, T>, path: readonly PropertyKey[], name: string, what: string): T {
+  const entry = entries.get(name);
+  if (entry !== undefined) return entry;
+  const names = [...entries.keys()];
+  refuse(read, path, `is "${name}", no known ${what}; known are ${names.join(', ')}${didYouMean(name, names)}`);
+}
+
+/** Finds, loads and binds every policy once here, so that a mistake is reported with its place before any thread starts. */
+function planPolicies(read: ReadScenario): PolicyPlan {
+  const { router, planner } = read.scenario;
+  const baseDirectory = dirname(resolve(read.document.files.at(-1) ?? '.'));
+  const policyAt = (kind: PolicyKind, path: readonly string[], given: PolicySpec): PolicySpec => {
+    const isFile = !given.policy.startsWith('package:') && /[\\/]|\.[mc]?[jt]s(#|$)/.test(given.policy);
+    const policy = isFile ? besideScenario(read, [...path, 'policy'], given.policy) : given.policy;
+    const spec = { policy, parameters: given.parameters ?? {} };
+    try {
+      loadPolicy(kind, spec, { baseDirectory });
+    } catch (error) {
+      const known = builtInPolicyNames(kind);
+      refuse(read, [...path, 'policy'], `is "${given.policy}": ${(error as Error).message}${didYouMean(given.policy, known)}`);
+    }
+    return spec;
+  };
+  const prefillRouter = policyAt('router', ['router'], router);
+  return {
+    baseDirectory,
+    prefillRouter,
+    decodeRouter: router.decode === undefined ? prefillRouter : policyAt('router', ['router', 'decode'], router.decode),
+    admission: router.admission === undefined ? null : policyAt('admission', ['router', 'admission'], router.admission),
+    oracle: router.oracle === undefined ? null : policyAt('oracle', ['router', 'oracle'], router.oracle),
+    planner: policyAt('planner', ['planner'], planner),
+  };
+}
+
+function checkRoles(read: ReadScenario): void {
+  const roles = new Set(read.scenario.serving.map((group) => group.role));
+  if (roles.has('prefill') !== roles.has('decode')) {
+    const [has, lacks] = roles.has('prefill') ? ['prefill', 'decode'] : ['decode', 'prefill'];
+    refuse(read, ['serving'], `has ${has} engines but no ${lacks} engines; add a group with role: ${lacks}, or use aggregated ones`);
+  }
+  if (roles.has('aggregated') && roles.size > 1) {
+    refuse(read, ['serving'], 'mixes aggregated with prefill and decode groups; use either one kind or the other');
+  }
+  const sizes = new Set(read.scenario.serving.map((group) => group.blockTokens));
+  if (sizes.size > 1) {
+    refuse(read, ['serving'], `has block sizes ${[...sizes].join(' and ')}; KV moves between engines only in equal blocks: use one blockTokens`);
+  }
+}
+
+function planGroup(read: ReadScenario, catalogue: Catalogue, gpu: GpuSpec, model: ModelSpec, index: number): GroupPlan {
+  const { scenario } = read;
+  const group = scenario.serving[index] as ServingGroup;
+  const { weightPrecision, kvPrecision } = scenario.model;
+  const { tensorParallel, blockTokens } = group;
+  const path = ['serving', index];
+  try {
+    const capacity = kvCapacity({
+      gpu,
+      model,
+      tensorParallel,
+      weightPrecision,
+      kvPrecision,
+      blockTokens,
+      memoryUtilisation: group.memoryUtilisation,
+      ...(group.kvBlocks === undefined ? {} : { blocks: group.kvBlocks }),
+    });
+    const timing = timingOf(read, catalogue, gpu, model, index, capacity.tokens);
+    if (group.maxBatchedTokens < group.maxSequences) {
+      refuse(
+        read,
+        [...path, 'maxBatchedTokens'],
+        `is ${group.maxBatchedTokens}, below maxSequences ${group.maxSequences}; a pass must have room for one token of each`,
+      );
+    }
+    const maxModelTokens = group.maxModelTokens ?? model.contextTokens;
+    if (maxModelTokens > model.contextTokens) {
+      refuse(read, [...path, 'maxModelTokens'], `is ${maxModelTokens}; ${model.name} takes at most ${model.contextTokens} tokens`);
+    }
+    return {
+      name: group.name ?? `${group.role}${index}`,
+      role: group.role,
+      tensorParallel,
+      blockTokens,
+      maxSequences: group.maxSequences,
+      maxBatchedTokens: group.maxBatchedTokens,
+      maxModelTokens,
+      maxWaiting: group.maxWaiting,
+      prefixCaching: group.prefixCaching,
+      eviction: group.eviction,
+      stepwise: group.passes === 'stepwise',
+      capacityBlocks: capacity.blocks,
+      hbmBytes: gpu.hbmBytes,
+      weightBytesPerGpu: capacity.weightBytesPerGpu,
+      kvBytesPerGpu: capacity.kvBytesPerGpu,
+      kvBytesPerTokenPerGpu: capacity.kvBytesPerTokenPerGpu,
+      ...timing,
+    };
+  } catch (error) {
+    if (error instanceof ScenarioError) throw error;
+    refuse(read, path, `does not fit: ${(error as Error).message}`);
+  }
+}
+
+function timingOf(
+  read: ReadScenario,
+  catalogue: Catalogue,
+  gpu: GpuSpec,
+  model: ModelSpec,
+  index: number,
+  capacityTokens: number,
+): { timing: TimingModel; timingSource: string } {
+  const { scenario } = read;
+  const group = scenario.serving[index] as ServingGroup;
+  const path = ['serving', index, 'timing'];
+  const { timing } = group;
+  if (timing.kind === 'roofline') {
+    const profile =
+      timing.profile === undefined
+        ? profileFor(catalogue, gpu.name, model.name)
+        : named(read, catalogue.profiles, [...path, 'profile'], timing.profile, 'engine profile');
+    const { weightPrecision, kvPrecision } = scenario.model;
+    const { tensorParallel } = group;
+    return {
+      timing: createRoofline({ gpu, model, profile, tensorParallel, weightPrecision, kvPrecision }),
+      timingSource: `roofline, engine profile ${profile.name}`,
+    };
+  }
+  try {
+    if (timing.kind === 'dynamo-profile') {
+      const folder = besideScenario(read, [...path, 'folder'], timing.folder);
+      return { timing: readDynamoProfile(folder), timingSource: `Dynamo profile ${timing.folder}` };
+    }
+    return { timing: createPolynomial(capacityTokens), timingSource: "polynomial of Dynamo's mocker" };
+  } catch (error) {
+    refuse(read, path, `cannot be used: ${(error as Error).message}`);
+  }
+}
+
+/** Packs engines onto servers in the order of the groups; an engine takes neighbouring GPUs of one server. */
+function placeEngines(read: ReadScenario, topology: Topology, groups: readonly GroupPlan[]): EnginePlan[] {
+  const { gpusPerServer } = read.scenario.cluster;
+  const total = topology.gpus.length;
+  const engines: EnginePlan[] = [];
+  let next = 0;
+  for (const [index, group] of groups.entries()) {
+    const { tensorParallel } = group;
+    const path = ['serving', index, 'tensorParallel'];
+    if (gpusPerServer % tensorParallel !== 0) {
+      refuse(read, path, `is ${tensorParallel}; a group lives within one server of ${gpusPerServer} GPUs: use a divisor of that`);
+    }
+    for (let engine = 0; engine < (read.scenario.serving[index] as ServingGroup).count; engine++) {
+      // Aligned, so that no engine straddles servers.
+      next = Math.ceil(next / tensorParallel) * tensorParallel;
+      if (next + tensorParallel > total) refuseTooMany(read, groups, total, index);
+      const gpus = Array.from(topology.gpus.subarray(next, next + tensorParallel));
+      const gpuNames = gpus.map((gpu) => topology.nodeNames[gpu] as string);
+      const first = gpuNames[0] as string;
+      const server = first.slice(0, first.lastIndexOf('/'));
+      engines.push({ name: `${server}/engine${Number(first.slice(first.lastIndexOf('/gpu') + 4))}`, group: index, server, gpus, gpuNames });
+      next += tensorParallel;
+    }
+  }
+  return engines;
+}
+
+function refuseTooMany(read: ReadScenario, groups: readonly GroupPlan[], total: number, index: number): never {
+  const needed = groups.reduce((sum, group, at) => sum + group.tensorParallel * (read.scenario.serving[at] as ServingGroup).count, 0);
+  refuse(
+    read,
+    ['serving', index, 'count'],
+    `does not fit: all groups need ${needed} GPUs, the cluster has ${total}; add racksPerPod or serversPerRack, or use fewer engines`,
+  );
+}

@@ -1,0 +1,287 @@
+import {
+  type BoundPolicy,
+  createFrontendKind,
+  createPlannerKind,
+  type EngineEntry,
+  type FrontendOptions,
+  loadPolicy,
+  type PolicyKind,
+  type PolicyOf,
+  type PolicySpec,
+  readsOverlap,
+} from '@braess/control';
+import { buildTopology, type FabricOptions, fabricKind, type LinkClass, linksBetween, type Topology } from '@braess/fabric';
+import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
+import { type EngineKind, type EngineKindOptions, engineKind, engineRole, type GpuKind, gpuKind } from '@braess/serving';
+import { type ClientOptions, clientKind, type RequestTable } from '@braess/workload';
+import { clientOptionsOf } from './client-plan.js';
+import { type EnginePool, poolBlocks } from './engine-blocks.js';
+import { type FaultEntry, faultKind } from './fault-actor.js';
+import { prefixOverlap } from './overlap-index.js';
+import type { ClusterPlan, EnginePlan, GroupPlan } from './plan.js';
+
+/** What every thread builds the cluster from: plain data. */
+export interface ClusterParameters {
+  readonly plan: ClusterPlan;
+  readonly table: RequestTable;
+  /** Period of the time series, ns; 0 for none. */
+  readonly seriesNs: number;
+}
+
+/** Names of actors that results refer to. */
+export const clientName = 'clients/client0';
+export const fabricName = 'fabric';
+
+/** Period after which ITL gaps leave an engine where there are no time series. */
+const gapPeriodNs = 10e9;
+
+/** The whole cluster as actors: see the package's documentation for cells, classes and delays. */
+export default defineProgram<ClusterParameters>(import.meta.url, 'cluster', (world, parameters) => {
+  new ClusterBuilder(world, parameters).build();
+});
+
+/** Delays between cell classes, ns; every message takes at least its own. */
+interface Delays {
+  readonly client: number;
+  readonly control: number;
+  readonly server: number;
+}
+
+class ClusterBuilder {
+  readonly #world: World;
+  readonly #plan: ClusterPlan;
+  readonly #parameters: ClusterParameters;
+  readonly #delays: Delays;
+  readonly #topology: Topology;
+  readonly #cells = new Map<string, Cell>();
+  readonly #engines: EngineEntry[] = [];
+  readonly #frontends: ActorReference[] = [];
+  readonly #gpus = new Map<string, ActorReference>();
+  readonly #nodeOfEngine = new Map<number, number>();
+  #planner: ActorReference[] = [];
+  #fabric: ActorReference | undefined;
+
+  constructor(world: World, parameters: ClusterParameters) {
+    this.#world = world;
+    this.#parameters = parameters;
+    this.#plan = parameters.plan;
+    const { delays, cluster } = this.#plan.scenario;
+    this.#delays = {
+      client: Math.round(delays.clientUs * 1e3),
+      control: Math.round(delays.controlUs * 1e3),
+      server: Math.max(1, Math.round(cluster.fabric.delayUs * 1e3)),
+    };
+    this.#topology = buildTopology(this.#plan.topologySpec);
+  }
+
+  build(): void {
+    this.#declareLookahead();
+    if (this.#plan.disaggregated || this.#plan.scenario.kvTiers.g4 !== undefined) this.#addFabric();
+    this.#addControl();
+    this.#addServers();
+    this.#addClients();
+    this.#addFaults();
+  }
+
+  #declareLookahead(): void {
+    const { client, control, server } = this.#delays;
+    const both = (a: string, b: string, delayNs: number): void => {
+      this.#world.lookahead(a, b, delayNs);
+      if (a !== b) this.#world.lookahead(b, a, delayNs);
+    };
+    both('client', 'control', client);
+    both('control', 'server', control);
+    both('control', 'control', control);
+    both('server', 'server', server);
+    both('server', 'fabric', server);
+    this.#world.lookahead('fabric', 'control', server);
+    for (const to of ['server', 'fabric', 'control']) this.#world.lookahead('faults', to, server);
+  }
+
+  #addFabric(): void {
+    const { scenario } = this.#plan;
+    const { fabric } = scenario.cluster;
+    const background = Object.fromEntries(fabric.background.map(({ link, share }) => [link, share])) as Partial<Record<LinkClass, number>>;
+    const options: FabricOptions = {
+      topology: this.#topology,
+      leastDelayNs: this.#delays.server,
+      avoidBelowShare: fabric.avoidBelowShare,
+      unreachableAfterNs: Math.round(fabric.unreachableAfterSeconds * 1e9),
+      backgroundShare: background,
+      reportPeriodNs: this.#parameters.seriesNs,
+    };
+    const listeners = scenario.router.oracle === undefined ? [] : this.#frontends;
+    this.#fabric = this.#world.actor(
+      fabricName,
+      fabricKind(options),
+      { subscriptions: listeners.map((actor) => ({ actor, links: 'all' as const })) },
+      { class: 'fabric' },
+    );
+  }
+
+  #addControl(): void {
+    const { scenario, groups, engines } = this.#plan;
+    const { router, planner } = scenario;
+    const cell = this.#world.cell('control', { class: 'control', weight: Math.max(1, engines.length / 4) });
+    const group = groups[0] as GroupPlan;
+    const options: FrontendOptions = {
+      engines: this.#engines,
+      blockTokens: this.#plan.blockTokens,
+      clientDelayNs: this.#delays.client,
+      engineDelayNs: this.#delays.control,
+      prefillRouter: this.#policy('router', this.#plan.policies.prefillRouter),
+      decodeRouter: this.#policy('router', this.#plan.policies.decodeRouter),
+      overlap: prefixOverlap,
+      kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
+      queue: definedQueue(router.queue),
+      maxAttempts: router.maxAttempts,
+      onEngineDeath: router.onEngineDeath,
+      maxInFlight: router.maxInFlight,
+      decisions: { every: scenario.telemetry.decisionsEvery, candidates: scenario.telemetry.candidates },
+      streamTokens: scenario.telemetry.streamTokens,
+      ...(this.#plan.policies.admission === null ? {} : { admission: this.#policy('admission', this.#plan.policies.admission) }),
+      ...(this.#plan.policies.oracle === null ? {} : { oracle: this.#policy('oracle', this.#plan.policies.oracle) }),
+      ...(router.replicaSyncMs === 0
+        ? {}
+        : { replicaSync: { frontends: this.#frontends, periodNs: Math.round(router.replicaSyncMs * 1e6), delayNs: this.#delays.control } }),
+    };
+    const kind = createFrontendKind(options);
+    for (let index = 0; index < router.frontends; index++) this.#frontends.push(cell.actor(`frontend${index}`, kind, undefined));
+    if (planner.policy === 'static') return;
+    const plannerKind = createPlannerKind({
+      engines: this.#engines,
+      policy: this.#policy('planner', this.#plan.policies.planner),
+      engineDelayNs: this.#delays.control,
+      switchNs: Math.round(planner.switchSeconds * 1e9),
+      startNs: Math.round(planner.startSeconds * 1e9),
+    });
+    this.#planner = [cell.actor('planner', plannerKind, undefined)];
+  }
+
+  #policy<Kind extends PolicyKind>(kind: Kind, spec: PolicySpec): BoundPolicy<PolicyOf[Kind]> {
+    return loadPolicy(kind, spec, { baseDirectory: this.#plan.policies.baseDirectory });
+  }
+
+  #addServers(): void {
+    const kinds = this.#plan.groups.map((group, index) => ({
+      engine: engineKind(this.#engineOptions(group, index)),
+      gpu: gpuKind({
+        name: `gpu${index}`,
+        hbmBytes: group.hbmBytes,
+        weightBytes: group.weightBytesPerGpu,
+        kvBlockBytes: group.kvBytesPerTokenPerGpu * group.blockTokens,
+      }),
+    }));
+    for (const plan of this.#plan.engines) {
+      const { engine, gpu } = kinds[plan.group] as (typeof kinds)[number];
+      this.#addEngine(plan, engine, gpu);
+    }
+  }
+
+  #engineOptions(group: GroupPlan, index: number): EngineKindOptions<EnginePool> {
+    const { scenario } = this.#plan;
+    const { router, telemetry } = scenario;
+    const { control, server } = this.#delays;
+    const { seriesNs } = this.#parameters;
+    const reports = [...this.#frontends, ...this.#planner];
+    const wantsKvEvents = readsOverlap({ prefillRouter: this.#policy('router', this.#plan.policies.prefillRouter), overlap: prefixOverlap });
+    return {
+      name: `engine${index}`,
+      rules: {
+        blockTokens: group.blockTokens,
+        maxSequences: group.maxSequences,
+        maxBatchedTokens: group.maxBatchedTokens,
+        maxModelTokens: group.maxModelTokens,
+        maxWaiting: group.maxWaiting,
+        capacityBlocks: group.capacityBlocks,
+        blockEvents: false,
+        stepwise: group.stepwise,
+      },
+      timing: group.timing,
+      blocks: poolBlocks({ prefixCaching: group.prefixCaching, eviction: group.eviction }),
+      kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
+      controlDelayNs: control,
+      serverDelayNs: server,
+      ...(this.#fabric === undefined
+        ? {}
+        : { fabric: { actor: this.#fabric, delayNs: server, nodeOf: (engine: number) => this.#nodeOf(engine) } }),
+      firstTokenAt: scenario.telemetry.firstTokenAt,
+      ...(telemetry.streamTokens ? { streams: () => true } : {}),
+      ...(router.loadReportMs === 0 ? {} : { loadReports: { to: reports, periodNs: Math.round(router.loadReportMs * 1e6) } }),
+      ...(wantsKvEvents && group.role !== 'decode' ? { kvEvents: { to: this.#frontends, periodNs: Math.round(router.kvEventMs * 1e6) } } : {}),
+      stateReports: { to: reports },
+      telemetry: {
+        gaps: true,
+        series: seriesNs > 0,
+        periodNs: seriesNs > 0 ? seriesNs : gapPeriodNs,
+        ...(scenario.untilSeconds === undefined ? {} : { endNs: Math.round(scenario.untilSeconds * 1e9) }),
+      },
+      promises: [
+        { to: this.#frontends[0] as ActorReference, delayNs: control },
+        ...(this.#fabric === undefined ? [] : [{ to: this.#fabric, delayNs: server }]),
+      ],
+      sendsTo: this.#fabric === undefined ? ['control', 'server'] : ['control', 'server', 'fabric'],
+    };
+  }
+
+  /** Node of the topology where an engine, by actor id, sends and receives KV: its first GPU. */
+  #nodeOf(engine: number): number {
+    if (this.#nodeOfEngine.size === 0) {
+      this.#plan.engines.forEach(({ gpus }, index) => {
+        this.#nodeOfEngine.set((this.#engines[index] as EngineEntry).actor.id, gpus[0] as number);
+      });
+    }
+    return this.#nodeOfEngine.get(engine) as number;
+  }
+
+  #addEngine(plan: EnginePlan, kind: EngineKind, gpu: GpuKind): void {
+    const cell = this.#server(plan.server);
+    const role = engineRole[(this.#plan.groups[plan.group] as GroupPlan).role];
+    const engine = cell.actor(plan.name.slice(plan.server.length + 1), kind, { role, members: plan.gpus.length });
+    this.#engines.push({ name: plan.name, actor: engine, role });
+    for (const [member, name] of plan.gpuNames.entries()) {
+      const nicNode = plan.gpus[member] as number;
+      this.#gpus.set(name, cell.actor(name.slice(plan.server.length + 1), gpu, { engine, member, nicNode }));
+    }
+  }
+
+  #server(name: string): Cell {
+    let cell = this.#cells.get(name);
+    if (cell === undefined) {
+      cell = this.#world.cell(name, { class: 'server' });
+      this.#cells.set(name, cell);
+    }
+    return cell;
+  }
+
+  #addClients(): void {
+    const options: ClientOptions = clientOptionsOf(this.#plan, this.#parameters.table, this.#delays.client);
+    this.#world.cell('clients', { class: 'client' }).actor('client0', clientKind(options), { client: 0, frontends: this.#frontends });
+  }
+
+  #addFaults(): void {
+    const { faults } = this.#plan.scenario;
+    if (faults.length === 0) return;
+    const entries = faults.map((fault): FaultEntry => {
+      const atNs = Math.round(fault.atSeconds * 1e9);
+      if (fault.kind === 'gpu-speed') return { kind: fault.kind, atNs, gpu: this.#gpus.get(fault.gpu) as ActorReference, factor: fault.factor };
+      if (fault.kind === 'link-share') {
+        const links = [...linksBetween(this.#topology, fault.from, fault.to), ...linksBetween(this.#topology, fault.to, fault.from)];
+        return { kind: fault.kind, atNs, fabric: this.#fabric as ActorReference, links, share: fault.share };
+      }
+      const target = this.#engines.find((engine) => engine.name === fault.actor)?.actor ?? this.#frontends.find(({ name }) => name === fault.actor);
+      return { kind: fault.kind, atNs, target: target as ActorReference, lost: fault.lost };
+    });
+    this.#world.actor('faults', faultKind, { entries, leastDelayNs: this.#delays.server }, { class: 'faults' });
+  }
+}
+
+function definedQueue(queue: ClusterPlan['scenario']['router']['queue']): NonNullable<FrontendOptions['queue']> {
+  const { order, limit, maxEngineRequests, maxEnginePrefillTokens } = queue;
+  return {
+    order,
+    limit,
+    ...(maxEngineRequests === undefined ? {} : { maxEngineRequests }),
+    ...(maxEnginePrefillTokens === undefined ? {} : { maxEnginePrefillTokens }),
+  };
+}

@@ -1,0 +1,32 @@
+import { buildTopology, linkName, type Topology } from '@braess/fabric';
+import type { RequestTable } from '@braess/workload';
+import { clientAnswers } from './client-plan.js';
+import type { ClusterPlan } from './plan.js';
+import type { RecorderOptions } from './run-recorder.js';
+import type { Scenario } from './scenario/schema.js';
+
+/** Period of a run's time series, ns, 0 for none: as given, else a 300th of the time of arrivals in whole seconds, at least one. */
+export function seriesPeriodNs(scenario: Scenario, table: RequestTable): number {
+  const { seriesSeconds } = scenario.telemetry;
+  if (seriesSeconds !== undefined) return Math.round(seriesSeconds * 1e9);
+  const lastNs = table.requestCount === 0 ? 0 : (table.arrivalNs[table.requestCount - 1] as number);
+  return Math.max(1, Math.round(lastNs / 300e9)) * 1e9;
+}
+
+/** What a recorder has to know of a plan, given the names of the actors by id. */
+export function recorderFacts(plan: ClusterPlan, actorNames: readonly string[]): Omit<RecorderOptions, 'folder' | 'seriesNs'> {
+  const ids = new Map(actorNames.map((name, id) => [name, id]));
+  const gpusOfEngine = new Map(plan.engines.map((engine) => [ids.get(engine.name) as number, engine.gpuNames.map((name) => ids.get(name) as number)]));
+  let topology: Topology | undefined;
+  return {
+    actorNames,
+    gpusOfEngine,
+    linkName: (link) => {
+      topology ??= buildTopology(plan.topologySpec);
+      return linkName(topology, link);
+    },
+    warmupNs: Math.round(plan.scenario.warmupSeconds * 1e9),
+    clientDelayNs: Math.round(plan.scenario.delays.clientUs * 1e3),
+    byClient: clientAnswers(plan),
+  };
+}

@@ -1,0 +1,260 @@
+import { type DecisionBody, decisionColumns, type RequestRow, RequestRowReader, routerStage } from '@braess/control';
+import type { RecordSink, RunRecord } from '@braess/kernel';
+import { outcome } from '@braess/protocol';
+import {
+  appendDecision,
+  appendRequest,
+  appendSample,
+  createLatencyHistogram,
+  DECISION_KIND,
+  emptyDecisionRecord,
+  emptyRequestRecord,
+  flushRunFolder,
+  type LatencyHistogram,
+  OUTCOME,
+  REASON,
+  type RunFolder,
+  recordLatency,
+  SERIES_METRICS,
+} from '@braess/telemetry';
+
+/** What a recorder needs to know of its run. */
+export interface RecorderOptions {
+  readonly folder: RunFolder;
+  /** Actor names by id. */
+  readonly actorNames: readonly string[];
+  /** Actor ids of the GPUs of each engine, by the engine's actor id. */
+  readonly gpusOfEngine: ReadonlyMap<number, readonly number[]>;
+  readonly linkName: (link: number) => string;
+  /** Period of the cluster-wide series, ns; 0 for none. */
+  readonly seriesNs: number;
+  /** Gaps between tokens recorded before this time are left out of the ITL. */
+  readonly warmupNs: number;
+  /** Delay from client to frontend: when a request that is still in flight at the end was sent. */
+  readonly clientDelayNs: number;
+  /** The client answers for its requests (retries, closed loop): one row a request, when the client has its outcome. */
+  readonly byClient: boolean;
+}
+
+/** Requests as the records count them. */
+export interface RecordedCounts {
+  submitted: number;
+  completed: number;
+  rejected: number;
+  failed: number;
+  inFlight: number;
+}
+
+const metric = Object.fromEntries(SERIES_METRICS.map((name, id) => [name, id])) as Record<string, number>;
+
+/** Turns the records of a run into the tables of its folder as they come: memory does not grow with the length of the run. */
+export class RunRecorder implements RecordSink {
+  readonly counts: RecordedCounts = { submitted: 0, completed: 0, rejected: 0, failed: 0, inFlight: 0 };
+  /** Turns of sessions that were never submitted because an earlier one did not complete. */
+  readonly abandonedTurns = 0;
+  /** Time of the last outcome. */
+  lastNs = 0;
+  /** Every gap between two tokens. */
+  readonly itl: LatencyHistogram = createLatencyHistogram();
+  readonly #options: RecorderOptions;
+  readonly #rows = new RequestRowReader();
+  readonly #decision = emptyDecisionRecord();
+  /** Arrival of each request that has reached a frontend and not ended: tenant, input tokens, time. */
+  readonly #open = new Map<number, { readonly tenantId: number; readonly inputTokens: number; readonly arrivalNs: number }>();
+  /** Last attempt of requests whose client has not yet the outcome. */
+  readonly #attempts = new Map<number, RequestRow>();
+  readonly #entityOfLink = new Map<number, number>();
+  readonly #work = new Map<number, readonly number[]>();
+  #periodEndNs: number;
+  #periodRequests = 0;
+  #periodTokens = 0;
+
+  constructor(options: RecorderOptions) {
+    this.#options = options;
+    this.#periodEndNs = options.seriesNs > 0 ? options.seriesNs : Number.POSITIVE_INFINITY;
+  }
+
+  write(records: readonly RunRecord[]): void {
+    for (const record of records) {
+      if (record.timeNs >= this.#periodEndNs) this.#endPeriods(record.timeNs);
+      this.#take(record);
+    }
+    flushRunFolder(this.#options.folder);
+  }
+
+  /** Writes what is still in flight; after the run. */
+  finish(): void {
+    for (const [requestId, { tenantId, inputTokens, arrivalNs }] of this.#open) {
+      appendRequest(this.#options.folder.requests, { ...emptyRequestRecord(), requestId, tenantId, inputTokens, arrivalNs });
+      this.counts.inFlight++;
+    }
+  }
+
+  #take(record: RunRecord): void {
+    switch (record.type) {
+      case 'requestArrived':
+        this.#arrived(record);
+        return;
+      case 'clientRequest':
+        if (this.#options.byClient) this.#clientDone(record);
+        return;
+      case 'routingDecision':
+        this.#decide(record);
+        return;
+      case 'itlGaps':
+        this.#gaps(record);
+        return;
+      case 'engineLoad':
+        this.#engineLoad(record);
+        return;
+      case 'engineWork':
+        this.#work.set(record.actor, record.fields);
+        return;
+      case 'engineCounts':
+        this.#engineWork(record);
+        return;
+      case 'linkUse':
+        this.#linkUse(record);
+        return;
+      default: {
+        const row = this.#rows.read(record);
+        if (row !== undefined) this.#ended(row);
+      }
+    }
+  }
+
+  #arrived(record: RunRecord): void {
+    const [request, tenantId, inputTokens] = record.fields as [number, number, number];
+    if (this.#open.has(request)) return; // Another attempt of the same request.
+    this.counts.submitted++;
+    this.#open.set(request, { tenantId, inputTokens, arrivalNs: record.timeNs - this.#options.clientDelayNs });
+  }
+
+  #ended(row: RequestRow): void {
+    if (this.#options.byClient) this.#attempts.set(row.requestId, row);
+    else this.#close(row);
+  }
+
+  /** A client has the outcome of its request: its attempts become one row. */
+  #clientDone(record: RunRecord): void {
+    const [requestId, attempts, cameNs, , code] = record.fields as [number, number, number, number, number];
+    const attempt = this.#attempts.get(requestId);
+    this.#attempts.delete(requestId);
+    const open = this.#open.get(requestId);
+    if (open === undefined) this.counts.submitted++; // Given up before it was ever sent.
+    const { tenantId = 0, inputTokens = 0 } = open ?? {};
+    const row = { ...(attempt ?? { ...emptyRequestRecord(), requestId, tenantId, inputTokens, endNs: record.timeNs }) };
+    row.attempts = attempts;
+    row.arrivalNs = cameNs;
+    if (code !== outcome.completed || row.outcome !== OUTCOME.completed) {
+      row.outcome = code === outcome.completed ? OUTCOME.completed : code === outcome.rejected ? OUTCOME.rejected : OUTCOME.failed;
+      if (code === outcome.cancelled) row.reason = REASON.cancelled;
+      else if (code === outcome.timedOut) row.reason = REASON.timeout;
+      else if (row.reason === REASON.none) row.reason = REASON.other;
+      row.endNs = record.timeNs;
+    }
+    this.#close(row);
+  }
+
+  #close(row: RequestRow): void {
+    this.#open.delete(row.requestId);
+    if (row.endNs > this.lastNs) this.lastNs = row.endNs;
+    if (row.outcome === OUTCOME.completed) this.counts.completed++;
+    else if (row.outcome === OUTCOME.rejected) this.counts.rejected++;
+    else this.counts.failed++;
+    if (row.outcome === OUTCOME.completed) {
+      this.#periodRequests++;
+      this.#periodTokens += row.outputTokens;
+    }
+    appendRequest(this.#options.folder.requests, row);
+  }
+
+  #gaps(record: RunRecord): void {
+    if (record.timeNs < this.#options.warmupNs) return;
+    const { gapNs, counts } = record.body as { readonly gapNs: Float64Array; readonly counts: Float64Array };
+    for (let index = 0; index < gapNs.length; index++) recordLatency(this.itl, gapNs[index] as number, counts[index] as number);
+  }
+
+  #decide(record: RunRecord): void {
+    const [decisionId, requestId, stage, candidates] = record.fields as [number, number, number, number];
+    const { policy, rows } = record.body as DecisionBody;
+    const width = decisionColumns.length;
+    const decision = this.#decision;
+    decision.timeNs = record.timeNs;
+    decision.decisionId = decisionId;
+    decision.kind = stage === routerStage.decode ? DECISION_KIND.decodeRoute : DECISION_KIND.prefillRoute;
+    decision.actorId = record.actor;
+    decision.requestId = requestId;
+    decision.policyId = this.#nameId(this.#options.folder.names.policies as string[], policy);
+    decision.candidates = candidates;
+    for (let at = 0; at < rows.length; at += width) {
+      decision.candidateId = rows[at] as number;
+      decision.chosen = rows[at + 1] === 1;
+      decision.score = rows[at + 2] as number;
+      decision.overlapBlocks = rows[at + 3] as number;
+      decision.prefillBlocks = rows[at + 4] as number;
+      decision.activeBlocks = rows[at + 5] as number;
+      decision.transferMs = rows[at + 6] as number;
+      decision.congestion = rows[at + 7] as number;
+      decision.networkTier = rows[at + 8] as number;
+      decision.viewAgeNs = rows[at + 9] as number;
+      appendDecision(this.#options.folder.decisions, decision);
+    }
+  }
+
+  #engineLoad(record: RunRecord): void {
+    const [running, waiting, queuedTokens, usedBlocks, totalBlocks] = record.fields as [number, number, number, number, number];
+    this.#sample(record, 'queue_depth', record.actor, waiting);
+    this.#sample(record, 'batch_size', record.actor, running);
+    this.#sample(record, 'active_prefill_tokens', record.actor, queuedTokens);
+    this.#sample(record, 'kv_use_g1', record.actor, usedBlocks / totalBlocks);
+  }
+
+  /** Busy time, and how near linear layers and memory came to what the GPUs can do, over the period. */
+  #engineWork(record: RunRecord): void {
+    const work = this.#work.get(record.actor);
+    const periodNs = record.timeNs - (record.fields[4] as number);
+    if (work === undefined || !(periodNs > 0)) return;
+    const [, , busyNs, , flopNs, bandwidthNs] = work as [number, number, number, number, number, number];
+    for (const gpu of this.#options.gpusOfEngine.get(record.actor) ?? []) {
+      this.#sample(record, 'gpu_use', gpu, Math.min(1, busyNs / periodNs));
+      if (flopNs < 0) continue;
+      this.#sample(record, 'flop_use', gpu, Math.min(1, flopNs / periodNs));
+      this.#sample(record, 'hbm_bandwidth_use', gpu, Math.min(1, bandwidthNs / periodNs));
+    }
+  }
+
+  #linkUse(record: RunRecord): void {
+    const [link, utilisation] = record.fields as [number, number];
+    let entity = this.#entityOfLink.get(link);
+    if (entity === undefined) {
+      // Links are no actors: their names stand behind those of the actors.
+      entity = (this.#options.folder.names.actors as string[]).push(this.#options.linkName(link)) - 1;
+      this.#entityOfLink.set(link, entity);
+    }
+    this.#sample(record, 'link_use', entity, utilisation);
+  }
+
+  #sample(record: RunRecord, name: string, entity: number, value: number): void {
+    appendSample(this.#options.folder.series, record.timeNs, metric[name] as number, entity, value);
+  }
+
+  #endPeriods(nowNs: number): void {
+    const { seriesNs, folder } = this.#options;
+    const seconds = seriesNs * 1e-9;
+    while (this.#periodEndNs <= nowNs) {
+      const at = this.#periodEndNs;
+      appendSample(folder.series, at, metric.requests_per_second as number, -1, this.#periodRequests / seconds);
+      appendSample(folder.series, at, metric.output_tokens_per_second as number, -1, this.#periodTokens / seconds);
+      appendSample(folder.series, at, metric.inflight_requests as number, -1, this.#open.size);
+      this.#periodRequests = 0;
+      this.#periodTokens = 0;
+      this.#periodEndNs += seriesNs;
+    }
+  }
+
+  #nameId(names: string[], name: string): number {
+    const known = names.indexOf(name);
+    return known >= 0 ? known : names.push(name) - 1;
+  }
+}

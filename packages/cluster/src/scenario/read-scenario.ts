@@ -1,0 +1,144 @@
+import { z } from 'zod';
+import { didYouMean, parseScenarioText, placeOf, readDocument, type ScenarioDocument } from './document.js';
+import { pathText, ScenarioError, type ScenarioProblem } from './problem.js';
+import { type Scenario, scenarioSchema } from './schema.js';
+
+/** A scenario that is well-formed, with the document it came from for messages about its values. */
+export interface ReadScenario {
+  readonly scenario: Scenario;
+  readonly document: ScenarioDocument;
+}
+
+/**
+ * Reads a scenario file, what it extends and `settings` (path=value), checks it and fills in every default.
+ * @throws ScenarioError naming each mistake with file, line, column, value, what is allowed and the nearest name.
+ */
+export function readScenario(file: string, settings: readonly string[] = []): ReadScenario {
+  return checkDocument(readDocument(file, settings));
+}
+
+/** A scenario from text, as if it stood in `file`. */
+export function parseScenario(text: string, file: string, settings: readonly string[] = []): ReadScenario {
+  return checkDocument(parseScenarioText(text, file, settings));
+}
+
+function checkDocument(document: ScenarioDocument): ReadScenario {
+  const parsed = scenarioSchema.safeParse(document.value);
+  if (parsed.success) return { scenario: parsed.data, document };
+  const problems = parsed.error.issues.flatMap((issue) => problemsOf(issue, document));
+  throw new ScenarioError(problems.sort((a, b) => a.place.line - b.place.line || a.place.column - b.place.column));
+}
+
+type Issue = z.core.$ZodIssue;
+type JsonSchema = z.core.JSONSchema.BaseSchema;
+
+function problemsOf(issue: Issue, document: ScenarioDocument): ScenarioProblem[] {
+  if (issue.code === 'unrecognized_keys') {
+    const allowed = allowedKeys(issue.path, document);
+    return issue.keys.map((key) => ({
+      place: placeOf(document, [...issue.path, key]),
+      path: pathText([...issue.path, key]),
+      message: `is no option; ${didYouMean(key, allowed) === '' ? '' : `${didYouMean(key, allowed).slice(2)} `}options here: ${allowed.join(', ')}`,
+    }));
+  }
+  return [{ place: placeOf(document, issue.path), path: pathText(issue.path), message: explain(issue, document) }];
+}
+
+function explain(issue: Issue, document: ScenarioDocument): string {
+  const value = valueAt(document.value, issue.path);
+  if (value === undefined) return `is missing; ${expectation(issue)}`;
+  const is = `is ${shorten(value)}`;
+  if (issue.code === 'invalid_value') return `${is}; ${expectation(issue)}${typeof value === 'string' ? didYouMean(value, issue.values.map(String)) : ''}`;
+  if (issue.code === 'invalid_union' && 'discriminator' in issue && issue.discriminator !== undefined) {
+    const kinds = kindsAt(issue.path, document);
+    return `${is}; must be one of ${kinds.join(', ')}${typeof value === 'string' ? didYouMean(value, kinds) : ''}`;
+  }
+  return `${is}; ${expectation(issue)}`;
+}
+
+function expectation(issue: Issue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `must be ${typeNames[issue.expected] ?? issue.expected}`;
+    case 'invalid_value':
+      return `must be ${issue.values.length === 1 ? '' : 'one of '}${issue.values.map(String).join(', ')}`;
+    case 'too_small':
+      if (issue.origin === 'array' || issue.origin === 'string') return 'must not be empty';
+      return `must be ${issue.inclusive === false ? 'above' : 'at least'} ${issue.minimum}`;
+    case 'too_big':
+      return `must be ${issue.inclusive === false ? 'below' : 'at most'} ${issue.maximum}`;
+    case 'invalid_union':
+      return 'must be a number or a text';
+    default:
+      return issue.message;
+  }
+}
+
+const typeNames: Record<string, string> = {
+  int: 'a whole number',
+  number: 'a finite number',
+  string: 'a text',
+  boolean: 'true or false',
+  array: 'a list',
+  tuple: 'a list',
+  object: 'a map',
+  record: 'a map',
+};
+
+function shorten(value: unknown): string {
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : (JSON.stringify(value) ?? String(value));
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+}
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  let at = value;
+  for (const part of path) {
+    if (typeof at !== 'object' || at === null) return undefined;
+    at = (at as Record<PropertyKey, unknown>)[part];
+  }
+  return at;
+}
+
+let schemaCache: JsonSchema | undefined;
+
+/** The JSON Schema of scenario files, for editors. */
+export function scenarioJsonSchema(): JsonSchema {
+  schemaCache ??= z.toJSONSchema(scenarioSchema, { io: 'input', target: 'draft-7' }) as JsonSchema;
+  const properties = { extends: { type: 'string', description: 'Scenario file this one varies' }, ...schemaCache.properties };
+  return { ...schemaCache, title: 'Braess scenario', properties } as JsonSchema;
+}
+
+/** Schemas that may apply at a path: where a map has a `kind`, only those of that kind. */
+function schemasAt(path: readonly PropertyKey[], document: ScenarioDocument): JsonSchema[] {
+  let schemas = branches(scenarioJsonSchema(), document.value);
+  for (let length = 1; length <= path.length; length++) {
+    const part = path[length - 1] as PropertyKey;
+    const value = valueAt(document.value, path.slice(0, length));
+    schemas = schemas
+      .map((schema) => (typeof part === 'number' ? (schema.items as JsonSchema | undefined) : (schema.properties?.[String(part)] as JsonSchema | undefined)))
+      .filter((schema) => schema !== undefined)
+      .flatMap((schema) => branches(schema, value));
+  }
+  return schemas;
+}
+
+function branches(schema: JsonSchema, value: unknown): JsonSchema[] {
+  const choices = (schema.oneOf ?? schema.anyOf) as JsonSchema[] | undefined;
+  if (choices === undefined) return [schema];
+  const kind = typeof value === 'object' && value !== null ? (value as { kind?: unknown }).kind : undefined;
+  const matching = choices.filter((choice) => (choice.properties?.kind as JsonSchema | undefined)?.const === kind);
+  return matching.length > 0 ? matching : choices;
+}
+
+function allowedKeys(path: readonly PropertyKey[], document: ScenarioDocument): string[] {
+  return [...new Set(schemasAt(path, document).flatMap((schema) => Object.keys(schema.properties ?? {})))].sort();
+}
+
+/** The kinds a discriminated map may have; `path` ends with the discriminator. */
+function kindsAt(path: readonly PropertyKey[], document: ScenarioDocument): string[] {
+  const holder = path.at(-1) === 'kind' ? path.slice(0, -1) : path;
+  return schemasAt(holder, document).flatMap((schema) => {
+    const kind = (schema.properties?.kind as JsonSchema | undefined)?.const;
+    return kind === undefined ? [] : [String(kind)];
+  });
+}

@@ -1,0 +1,252 @@
+import { z } from 'zod';
+import { workloadSchema } from './workload-schema.js';
+
+/** Describes a value for editors and for messages. */
+const count = (description: string, least = 1) => z.int().min(least).describe(description);
+const positive = (description: string) => z.number().positive().finite().describe(description);
+const share = (description: string) => z.number().min(0).max(1).describe(description);
+
+export const roles = ['aggregated', 'prefill', 'decode'] as const;
+export const precisions = ['bf16', 'fp8', 'int8', 'fp4'] as const;
+export const linkClasses = ['nvlink', 'pcie', 'host', 'nic', 'leaf-uplink', 'core-uplink', 'gateway', 'inter-zone', 'storage'] as const;
+export const evictionPolicies = ['lru', 'lfu', 'fifo', 's3-fifo', 'cost-aware', 'lineage'] as const;
+
+const linkSpeeds = z
+  .strictObject({
+    nvlink: positive('GPU to NVLink switch, bytes/s each way').optional(),
+    pcie: positive('GPU to NIC, bytes/s').optional(),
+    nic: positive('NIC to leaf switch, bytes/s').optional(),
+    host: positive('GPU or NIC to host memory, bytes/s').optional(),
+    leafUplink: positive('leaf to spine, bytes/s a link').optional(),
+    coreUplink: positive('spine to core, bytes/s a link').optional(),
+    gateway: positive('core to gateway, bytes/s').optional(),
+    interZone: positive('gateway to gateway of another zone, bytes/s').optional(),
+    storage: positive('storage node to spine, bytes/s').optional(),
+  })
+  .describe('Link speeds in bytes/s each way; what is not given follows from the GPU');
+
+const linkLatencies = z
+  .strictObject({
+    nvlink: count('ns', 0).optional(),
+    pcie: count('ns', 0).optional(),
+    nic: count('ns', 0).optional(),
+    host: count('ns', 0).optional(),
+    leafUplink: count('ns', 0).optional(),
+    coreUplink: count('ns', 0).optional(),
+    gateway: count('ns', 0).optional(),
+    interZone: count('ns, one way', 0).optional(),
+    storage: count('ns', 0).optional(),
+  })
+  .describe('One-way latency of each kind of link, ns');
+
+const topologySchema = z.strictObject({
+  kind: z.enum(['fat-tree', 'rail-optimised', 'multi-zone']).default('fat-tree').describe('Shape of the network'),
+  nicsPerServer: count('NICs of a server; default one a GPU').optional(),
+  spinesPerPod: count('Spine switches of a pod').default(4),
+  uplinksPerLeaf: count('Uplinks of one leaf; default as many as it has NICs below (no oversubscription)').optional(),
+  cores: count('Core switches, where there is more than one pod').default(4),
+  uplinksPerPod: count('Uplinks of one pod to the core; default as many as it has NICs').optional(),
+  zones: count('Zones of a multi-zone topology', 2).default(2),
+  gatewaysPerZone: count('Gateways of each zone').default(1),
+  bytesPerSecond: linkSpeeds.prefault({}),
+  latencyNs: linkLatencies.prefault({}),
+  oversubscription: z
+    .strictObject({
+      leaf: z.number().min(1).default(1).describe('Ratio at the leaf uplinks, 4 means 4:1'),
+      core: z.number().min(1).default(1).describe('Ratio at the core uplinks'),
+      by: z.enum(['slower-links', 'fewer-links']).default('slower-links'),
+    })
+    .prefault({}),
+});
+
+const fabricSchema = z.strictObject({
+  fidelity: z.enum(['flow', 'chunk']).default('flow').describe('flow: max-min fair rates; chunk: store and forward through port queues'),
+  delayUs: positive('Least delay of a message between servers and fabric, us').default(5),
+  avoidBelowShare: share('Where hashing has a choice, links below this share of their capacity are passed over').default(0),
+  unreachableAfterSeconds: positive('How long a transfer without any way stands still before it fails').default(1),
+  background: z
+    .array(
+      z.strictObject({
+        link: z.enum(linkClasses).describe('Links that carry it'),
+        share: share('Share of their capacity it takes'),
+      }),
+    )
+    .default([])
+    .describe('Constant background traffic by kind of link'),
+});
+
+const clusterSchema = z.strictObject({
+  gpu: z.string().default('H100').describe('Name of a GPU in the catalogue'),
+  pods: count('Pods (of each zone)').default(1),
+  racksPerPod: count('Racks of a pod').default(1),
+  serversPerRack: count('Servers of a rack').default(1),
+  gpusPerServer: count('GPUs of a server').default(8),
+  topology: topologySchema.prefault({}),
+  fabric: fabricSchema.prefault({}),
+});
+
+const modelSchema = z.strictObject({
+  name: z.string().default('Llama-3.1-8B').describe('Name of a model in the catalogue'),
+  weightPrecision: z.enum(precisions).default('bf16'),
+  kvPrecision: z.enum(precisions).default('bf16'),
+});
+
+const timingSchema = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('roofline'),
+    profile: z.string().optional().describe('Engine profile of the catalogue; default the one fitted to the GPU and model'),
+  }),
+  z.strictObject({ kind: z.literal('polynomial') }),
+  z.strictObject({
+    kind: z.literal('dynamo-profile'),
+    folder: z.string().min(1).describe("Result folder of Dynamo's profiler, beside the scenario"),
+  }),
+]);
+
+const engineSchema = {
+  tensorParallel: count('GPUs of one engine').default(1),
+  blockTokens: count('Tokens of a KV block').default(16),
+  maxSequences: count('Most sequences in a pass').default(256),
+  maxBatchedTokens: count('Token budget of a pass').default(8192),
+  maxModelTokens: count('Longest prompt plus output; default what the model was trained for').optional(),
+  maxWaiting: count('Requests that may wait in an engine').default(65_536),
+  kvBlocks: count('KV blocks of one engine; default what fits').optional(),
+  memoryUtilisation: z.number().gt(0).max(1).default(0.9).describe('Share of GPU memory an engine may use'),
+  prefixCaching: z.boolean().default(true).describe('Keep KV blocks of ended requests for equal prefixes'),
+  eviction: z.enum(evictionPolicies).default('lru').describe('Which cached blocks go first'),
+  timing: timingSchema.default({ kind: 'roofline' }),
+  passes: z.enum(['lazy', 'stepwise']).default('lazy').describe('stepwise steps every pass singly: slower, same results'),
+};
+
+const groupSchema = z.strictObject({
+  name: z.string().optional().describe('Name of the group in messages'),
+  count: count('Engines of the group'),
+  role: z.enum(roles).default('aggregated'),
+  ...engineSchema,
+});
+
+const tierSchema = {
+  gigabytes: positive('Capacity, 10^9 bytes'),
+  eviction: z.enum(evictionPolicies).default('lru'),
+  mode: z.enum(['write-through', 'on-eviction']).default('write-through'),
+};
+
+const tiersSchema = z.strictObject({
+  g2: z
+    .strictObject({
+      ...tierSchema,
+      workerBytesPerSecond: positive('What one engine can move').default(32e9),
+      hostBytesPerSecond: positive('What a host can move in all').default(80e9),
+    })
+    .optional()
+    .describe('Host DRAM of each server'),
+  g3: z
+    .strictObject({
+      ...tierSchema,
+      bytesPerSecond: positive('What the drive can move').default(10e9),
+      minimumFrequency: count('Offers before a block is stored').default(2),
+    })
+    .optional()
+    .describe('NVMe of each server'),
+  g4: z
+    .strictObject({ ...tierSchema, minimumFrequency: count('Offers before a block is stored').default(2) })
+    .optional()
+    .describe('Network storage, reached through the fabric'),
+});
+
+/** A policy's own schema checks its parameters. */
+const parameters = z.record(z.string(), z.json());
+
+const policySchema = z.strictObject({
+  policy: z.string().describe('Built-in name, .ts or .js file beside the scenario, or package:name'),
+  parameters: parameters.default({}),
+});
+
+const routerSchema = z.strictObject({
+  policy: z.string().default('least-loaded').describe('Built-in name, .ts or .js file beside the scenario, or package:name'),
+  parameters: parameters.default({}),
+  decode: policySchema.optional().describe('Policy of the decode stage; default the same'),
+  admission: policySchema.optional().describe('Decides whether a request may enter'),
+  oracle: policySchema.optional().describe('Predicts KV transfers for router policies that read the network'),
+  frontends: count('Frontends, each with a router of its own').default(1),
+  frontendBy: z.enum(['turn', 'hash']).default('turn').describe('How clients choose a frontend: in turn, or by hash of the session'),
+  replicaSyncMs: z.number().min(0).default(0).describe('How often frontends tell each other their load; 0: never'),
+  loadReportMs: z.number().min(0).default(0).describe('Period of load reports of the engines; 0 for none'),
+  kvEventMs: z.number().min(0).default(0).describe('How long KV events are gathered; 0 sends them as they happen'),
+  queue: z
+    .strictObject({
+      order: z.enum(['fcfs', 'wspt']).default('fcfs').describe('wspt: least tokens to compute over (1 + priority) first'),
+      limit: count('Requests that may wait when all engines are busy', 0).default(65_536),
+      maxEngineRequests: count('Requests after which an engine counts as busy; default never').optional(),
+      maxEnginePrefillTokens: count('Prompt tokens to compute after which an engine counts as busy; default never').optional(),
+    })
+    .prefault({}),
+  maxAttempts: count('Engines a request is sent to at most').max(255).default(3),
+  onEngineDeath: z.enum(['retry', 'fail']).default('retry').describe('What becomes of the requests of an engine that dies'),
+  maxInFlight: count('Requests in flight at most').default(4_194_304),
+});
+
+const faultSchema = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('gpu-speed'),
+    atSeconds: z.number().min(0),
+    gpu: z.string().describe('Place, e.g. pod0/rack0/node0/gpu0'),
+    factor: z.number().min(0).max(1).describe('1 healthy, 0 dead'),
+  }),
+  z.strictObject({
+    kind: z.literal('link-share'),
+    atSeconds: z.number().min(0),
+    from: z.string().describe('Node, e.g. pod0/rack0/leaf0'),
+    to: z.string().describe('Node at the other end'),
+    share: share('What is left of the cable: 0 cut, 1 whole'),
+  }),
+  z.strictObject({
+    kind: z.literal('telemetry-loss'),
+    atSeconds: z.number().min(0),
+    actor: z.string().describe('Place of an engine or frontend, e.g. pod0/rack0/node0/engine0 or control/frontend0'),
+    lost: z.boolean(),
+  }),
+]);
+
+const telemetrySchema = z.strictObject({
+  seriesSeconds: z.number().min(0).optional().describe('Period of the time series; 0 for none; default a 300th of the time of arrivals, at least 1 s'),
+  decisionsEvery: count('Record the routing decisions of every such request; 0 for none', 0).default(100),
+  candidates: count('Candidates recorded of one decision').default(8),
+  firstTokenAt: z.enum(['decode', 'prefill']).default('decode').describe('Where TTFT ends: first token of the decode engine, or end of prefill'),
+  streamTokens: z.boolean().default(false).describe('Send every output token as a message of its own'),
+});
+
+const delaysSchema = z.strictObject({
+  clientUs: positive('Client to frontend, one way, us').default(100),
+  controlUs: positive('Frontend to engine, one way, us').default(500),
+});
+
+const plannerSchema = z.strictObject({
+  policy: z.string().default('static').describe('Built-in name, .ts or .js file beside the scenario, or package:name'),
+  parameters: parameters.default({}),
+  switchSeconds: positive('Time a change of role takes once the engine has drained').default(5),
+  startSeconds: positive('Time an engine takes to start').default(60),
+});
+
+/** Everything a scenario can say. */
+export const scenarioSchema = z.strictObject({
+  name: z.string().default('scenario'),
+  seed: z.union([z.int().min(0), z.string()]).default(1).describe('Seed of every random stream'),
+  untilSeconds: positive('End of the run in simulated time; default when all is done').optional(),
+  warmupSeconds: z.number().min(0).default(0).describe('Requests that arrive before are left out of latencies and rates'),
+  catalogue: z.array(z.string()).default([]).describe('Own catalogue files (JSON with gpus, models, profiles), beside the scenario'),
+  cluster: clusterSchema.prefault({}),
+  model: modelSchema.prefault({}),
+  serving: z.array(groupSchema).min(1).describe('Groups of equal engines'),
+  kvTiers: tiersSchema.prefault({}),
+  router: routerSchema.prefault({}),
+  planner: plannerSchema.prefault({}),
+  workload: workloadSchema,
+  faults: z.array(faultSchema).default([]),
+  telemetry: telemetrySchema.prefault({}),
+  delays: delaysSchema.prefault({}),
+});
+
+/** A scenario with every default filled in; plain data. */
+export type Scenario = z.output<typeof scenarioSchema>;
+export type ServingGroup = Scenario['serving'][number];

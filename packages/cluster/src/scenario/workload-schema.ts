@@ -1,0 +1,151 @@
+import { z } from 'zod';
+
+const rate = z.number().positive().finite();
+const tokens = z.int().min(1);
+
+const lengthSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('constant'), tokens }),
+  z.strictObject({ kind: z.literal('uniform'), minTokens: tokens, maxTokens: tokens }),
+  z.strictObject({
+    kind: z.literal('lognormal'),
+    meanTokens: rate.describe('Mean before clipping'),
+    sigma: z.number().min(0).max(10).describe('Standard deviation of the logarithm'),
+    minTokens: tokens.optional(),
+    maxTokens: tokens.optional(),
+  }),
+  z.strictObject({ kind: z.literal('exponential'), meanTokens: rate, minTokens: tokens.optional(), maxTokens: tokens.optional() }),
+  z.strictObject({
+    kind: z.literal('quantiles'),
+    points: z.array(z.tuple([z.number().min(0).max(1), tokens])).min(2),
+    interpolation: z.enum(['linear', 'logarithmic']).optional(),
+  }),
+]);
+
+const arrivalSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('constant'), ratePerSecond: rate }),
+  z.strictObject({ kind: z.literal('poisson'), ratePerSecond: rate }),
+  z.strictObject({ kind: z.literal('gamma'), ratePerSecond: rate, cv: z.number().min(0.05).max(20) }),
+  z.strictObject({
+    kind: z.literal('on-off'),
+    onRatePerSecond: rate,
+    offRatePerSecond: z.number().min(0),
+    meanOnS: rate,
+    meanOffS: rate,
+  }),
+  z.strictObject({
+    kind: z.literal('diurnal'),
+    meanRatePerSecond: rate,
+    amplitude: z.number().min(0).max(1),
+    periodS: rate,
+    peakS: z.number(),
+  }),
+]);
+
+const prefixSchema = z.strictObject({
+  groups: z.int().min(1).describe('Shared system prompts'),
+  popularity: z.discriminatedUnion('kind', [
+    z.strictObject({ kind: z.literal('uniform') }),
+    z.strictObject({ kind: z.literal('zipf'), exponent: z.number().min(0).max(10) }),
+  ]),
+  prefixTokens: lengthSchema,
+});
+
+const sourceSchema = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('trace'),
+    file: z.string().min(1).describe('Trace file, plain or .gz, beside the scenario; the command line has --trace'),
+    format: z.enum(['mooncake', 'azure', 'burstgpt', 'dynamo', 'plain']).optional().describe('Default: told from the first line'),
+    arrivals: z.enum(['spread', 'as-is']).default('spread').describe('Spread equal timestamps over the clock tick of the format'),
+    badRows: z.enum(['stop', 'count']).default('stop'),
+    prefixBlockTokens: tokens.default(16).describe('Block size for prefix groups of a plain CSV'),
+  }),
+  z.strictObject({
+    kind: z.literal('independent'),
+    arrivals: arrivalSchema,
+    inputTokens: lengthSchema,
+    outputTokens: lengthSchema,
+    prefix: prefixSchema.optional(),
+    blockTokens: tokens.optional(),
+  }),
+  z.strictObject({
+    kind: z.literal('sessions'),
+    sessionArrivals: arrivalSchema,
+    turns: lengthSchema,
+    firstTokens: lengthSchema,
+    turnTokens: lengthSchema,
+    outputTokens: lengthSchema,
+    meanThinkS: z.number().min(0),
+    answerS: z.number().min(0).optional(),
+    answerMsPerToken: z.number().min(0).optional(),
+    maxInputTokens: tokens,
+    prefix: prefixSchema.optional(),
+    blockTokens: tokens.optional(),
+  }),
+  z.strictObject({ kind: z.literal('mooncake-like'), arrivals: arrivalSchema.optional() }),
+]);
+
+const sloSchema = z.strictObject({
+  ttftMs: rate.optional(),
+  tpotMs: rate.optional(),
+  itlMs: rate.optional(),
+  e2eMs: rate.optional(),
+});
+
+const tenantSchema = z.strictObject({
+  name: z.string().min(1),
+  share: rate.describe('Relative weight'),
+  priority: z.number().optional().describe('Larger is more urgent'),
+  slo: sloSchema.optional(),
+});
+
+const clientSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('open-loop') }).describe('Requests come at their time, whatever the state of the cluster'),
+  z
+    .strictObject({
+      kind: z.literal('closed-loop'),
+      style: z.enum(['workers', 'semaphore']).default('workers'),
+      inFlight: z.int().min(1).describe('Most requests at a time'),
+      meanThinkMs: z.number().min(0).default(0),
+      think: z.enum(['constant', 'exponential']).default('exponential'),
+      taskLimit: z.int().min(0).default(1_000_000).describe('Semaphore: tasks that may wait'),
+    })
+    .describe('A fixed number of requests in flight'),
+]);
+
+const connectionsSchema = z.strictObject({
+  connections: z.int().min(1),
+  order: z.enum(['fifo', 'lifo', 'random']).default('fifo'),
+  queueLimit: z.int().min(0).default(1_000_000),
+});
+
+const retrySchema = z.strictObject({
+  timeoutMs: rate.optional(),
+  deadlineMs: rate.optional(),
+  attempts: z.int().min(1).default(1),
+  backoffMs: z.number().min(0).default(0),
+  backoffFactor: z.number().min(1).max(100).default(1),
+  maxBackoffMs: z.number().min(0).default(60_000),
+  jitter: z.enum(['none', 'equal', 'full']).default('none'),
+});
+
+export const workloadSchema = z.strictObject({
+  source: sourceSchema,
+  requests: z.int().min(1).optional().describe('Stop after so many requests'),
+  rateFactor: rate.default(1).describe('Arrivals come this many times faster'),
+  client: clientSchema.default({ kind: 'open-loop' }),
+  connections: connectionsSchema.optional().describe('Connection limit of the client'),
+  sessions: z
+    .strictObject({
+      next: z.enum(['arrival', 'think']).default('arrival').describe('When a turn comes: at its own time, or a think time after the answer'),
+      meanThinkMs: z.number().min(0).default(0),
+      think: z.enum(['constant', 'exponential']).default('exponential'),
+      afterFailure: z.enum(['continue', 'abandon']).default('continue'),
+    })
+    .optional()
+    .describe('Later turns of a session wait for the answer before; default every request comes by itself'),
+  retry: retrySchema.optional().describe('Timeout, cancel and retry of the client'),
+  tenants: z.array(tenantSchema).default([]),
+  slo: sloSchema.optional().describe('What a request must meet to count as good'),
+});
+
+export type Workload = z.output<typeof workloadSchema>;

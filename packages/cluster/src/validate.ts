@@ -1,0 +1,106 @@
+import { loadWorkload } from './load-workload.js';
+import { type ClusterPlan, planCluster, refuse } from './plan.js';
+import { estimateSaturation, type Saturation, type WorkloadMeans, workloadMeans } from './saturation.js';
+import type { ReadScenario } from './scenario/read-scenario.js';
+
+/** What `braess validate` prints: what follows from a scenario before anything runs. */
+export interface ScenarioReport {
+  readonly name: string;
+  readonly gpus: number;
+  readonly groups: readonly {
+    readonly name: string;
+    readonly role: string;
+    readonly engines: number;
+    readonly tensorParallel: number;
+    readonly blockTokens: number;
+    readonly kvBlocks: number;
+    readonly kvTokens: number;
+    readonly weightBytesPerGpu: number;
+    readonly kvBytesPerGpu: number;
+    readonly kvBytesPerTokenPerGpu: number;
+    readonly maxModelTokens: number;
+    readonly timing: string;
+  }[];
+  readonly workload: WorkloadMeans;
+  readonly saturation: Saturation;
+  /** Requests longer than any engine's memory or limit: they would be rejected. */
+  readonly unservable: number;
+  /** Every default that was derived or filled in, by path. */
+  readonly defaults: readonly { readonly path: string; readonly value: unknown }[];
+  readonly warnings: readonly string[];
+}
+
+/** Checks a scenario, derives what follows from it and estimates where it saturates. @throws ScenarioError, TraceError. */
+export async function validateScenario(read: ReadScenario): Promise<ScenarioReport> {
+  const plan = planCluster(read);
+  const { table, report } = await loadWorkload(read);
+  if (table.requestCount === 0) refuse(read, ['workload'], 'has no requests');
+  const workload = workloadMeans(table);
+  const unservable = countUnservable(plan, table.inputTokens, table.outputTokens);
+  const saturation = estimateSaturation(plan, workload);
+  const warnings: string[] = [];
+  if (unservable > 0) warnings.push(`${unservable} of ${table.requestCount} requests exceed every engine's KV memory or maxModelTokens and will be rejected`);
+  if (workload.ratePerSecond > saturation.requestsPerSecond) {
+    warnings.push(
+      `requests come at ${workload.ratePerSecond.toFixed(1)}/s, the cluster saturates near ${saturation.requestsPerSecond.toFixed(1)}/s without prefix hits: queues will grow`,
+    );
+  }
+  if (report !== null && report.spreadTickNs > 0) {
+    warnings.push(`equal timestamps of the trace are spread over its ${report.spreadTickNs / 1e6} ms tick (workload.source.arrivals: as-is keeps them)`);
+  }
+  if (report !== null && report.rejectedRows > 0) warnings.push(`${report.rejectedRows} rows of the trace are left out: ${report.rejections[0]}`);
+  return {
+    name: read.scenario.name,
+    gpus: plan.engines.reduce((sum, engine) => sum + engine.gpus.length, 0),
+    groups: plan.groups.map((group, index) => ({
+      name: group.name,
+      role: group.role,
+      engines: plan.engines.filter((engine) => engine.group === index).length,
+      tensorParallel: group.tensorParallel,
+      blockTokens: group.blockTokens,
+      kvBlocks: group.capacityBlocks,
+      kvTokens: group.capacityBlocks * group.blockTokens,
+      weightBytesPerGpu: group.weightBytesPerGpu,
+      kvBytesPerGpu: group.kvBytesPerGpu,
+      kvBytesPerTokenPerGpu: group.kvBytesPerTokenPerGpu,
+      maxModelTokens: group.maxModelTokens,
+      timing: group.timingSource,
+    })),
+    workload,
+    saturation,
+    unservable,
+    defaults: defaultsOf(read, plan),
+    warnings,
+  };
+}
+
+function countUnservable(plan: ClusterPlan, inputs: Int32Array, outputs: Int32Array): number {
+  let count = 0;
+  for (let row = 0; row < inputs.length; row++) {
+    const input = inputs[row] as number;
+    const output = outputs[row] as number;
+    const fits = (roles: readonly string[]): boolean =>
+      plan.groups.some((group) => {
+        if (!roles.includes(group.role) || input >= group.maxModelTokens) return false;
+        const kept = input + Math.min(group.role === 'prefill' ? 1 : output, group.maxModelTokens - input) - 1;
+        return Math.ceil(kept / group.blockTokens) <= group.capacityBlocks;
+      });
+    if (!(plan.disaggregated ? fits(['prefill']) && fits(['decode']) : fits(['aggregated']))) count++;
+  }
+  return count;
+}
+
+/** Leaves of the resolved scenario and network that the scenario file does not itself give. */
+function defaultsOf(read: ReadScenario, plan: ClusterPlan): { path: string; value: unknown }[] {
+  const found: { path: string; value: unknown }[] = [];
+  const walk = (value: unknown, path: string): void => {
+    if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) {
+      for (const [key, entry] of Object.entries(value)) walk(entry, Array.isArray(value) ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`);
+      return;
+    }
+    if (value !== undefined && !read.document.places.has(path)) found.push({ path, value });
+  };
+  walk(read.scenario, '');
+  walk(plan.topologySpec, 'network');
+  return found;
+}

@@ -1,0 +1,169 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { editDistance, nearestName, parseScenario, planCluster, readScenario, ScenarioError } from '@braess/cluster';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+
+const smallest = `serving:
+  - count: 2
+workload:
+  requests: 10
+  source: { kind: mooncake-like }
+`;
+
+function problems(text: string, settings: readonly string[] = []): string[] {
+  try {
+    planCluster(parseScenario(text, 'test.yaml', settings));
+  } catch (error) {
+    if (error instanceof ScenarioError) return error.message.split('\n');
+    throw error;
+  }
+  return [];
+}
+
+function files(contents: Record<string, string>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'braess-scenario-'));
+  for (const [name, text] of Object.entries(contents)) writeFileSync(join(folder, name), text);
+  return folder;
+}
+
+describe('a mistake is named with file, line, column, value, what is allowed and the nearest name', () => {
+  const cases: [string, string, string][] = [
+    ['an unknown section', `${smallest}clustr: {}\n`, 'test.yaml:6:1: clustr is no option; did you mean "cluster"?'],
+    ['an unknown option', `${smallest}router: { maxQueud: 1 }\n`, 'test.yaml:6:11: router.maxQueud is no option; did you mean "maxQueued"?'],
+    [
+      'a wrong word',
+      smallest.replace('count: 2', 'count: 2\n    role: prefil'),
+      'test.yaml:3:5: serving[0].role is "prefil"; must be one of aggregated, prefill, decode; did you mean "prefill"?',
+    ],
+    ['a fraction', smallest.replace('2', '2.5'), 'test.yaml:2:5: serving[0].count is 2.5; must be a whole number'],
+    ['a text for a number', smallest.replace('2', 'two'), 'test.yaml:2:5: serving[0].count is "two"; must be a finite number'],
+    ['too small', smallest.replace('2', '0'), 'test.yaml:2:5: serving[0].count is 0; must be at least 1'],
+    [
+      'a wrong kind',
+      smallest.replace('mooncake-like', 'moncake-like'),
+      'test.yaml:5:13: workload.source.kind is "moncake-like"; must be one of trace, independent, sessions, mooncake-like; did you mean "mooncake-like"?',
+    ],
+    ['a missing section', 'serving: [{ count: 1 }]\n', 'test.yaml:1:1: workload is missing; must be a map'],
+    ['an unknown GPU', `${smallest}cluster: { gpu: H10 }\n`, 'test.yaml:6:12: cluster.gpu is "H10", no known GPU; known are A100-80G, H100'],
+    ['an unknown model', `${smallest}model: { name: Llama-70B }\n`, 'did you mean "Llama-3.1-70B"?'],
+    ['an unknown profile', smallest.replace('count: 2', 'count: 2\n    timing: { kind: roofline, profile: fast }'), 'is "fast", no known engine profile'],
+    ['not YAML', 'serving: [', 'test.yaml:1:11: not valid YAML'],
+    ['a list instead of a map', '- 1\n', 'test.yaml:1:1: a scenario must be a map of sections'],
+    ['a key twice', 'serving: []\nserving: []\n', 'test.yaml:2:1: not valid YAML: Map keys must be unique'],
+  ];
+  for (const [name, text, expected] of cases) {
+    it(name, () => {
+      const found = problems(text);
+      expect(found.join('\n')).toContain(expected);
+    });
+  }
+
+  it('all mistakes of a file, in the order of the lines', () => {
+    const found = problems(`seed: -1\n${smallest.replace('2', '0')}routr: {}\n`);
+    expect(found.map((line) => line.split(':').slice(1, 3).join(':'))).toEqual(['1:1', '3:5', '7:1']);
+  });
+
+  it('in the file that has it, when it comes from an extended one', () => {
+    const folder = files({ 'base.yaml': `${smallest}router:\n  polcy: kv\n`, 'top.yaml': 'extends: base.yaml\nseed: 3\n' });
+    expect(() => readScenario(join(folder, 'top.yaml'))).toThrow(`${join(folder, 'base.yaml')}:7:3: router.polcy is no option; did you mean "policy"?`);
+  });
+
+  it('in the setting that has it', () => {
+    expect(problems(smallest, ['router.polcy=kv'])[0]).toMatch(/^--set router\.polcy=kv: router\.polcy is no option/);
+    expect(problems(smallest, ['serving[1].count=3'])[0]).toContain('use an index from [0] to [0]');
+    expect(problems(smallest, ['seed'])[0]).toContain('must have the form path=value');
+    expect(problems(smallest, ['seed.x=1'])[0]).toBe('--set seed.x=1: seed is {"x":1}; must be a number or a text');
+  });
+});
+
+describe('extends and settings', () => {
+  it('merge maps, replace lists and scalars, null takes away, the kind of a map starts it anew', () => {
+    const folder = files({
+      'base.yaml': `${smallest}router: { policy: kv, parameters: { omega: 2 } }\nuntilSeconds: 5\n`,
+      'top.yaml':
+        'extends: base.yaml\nserving:\n  - count: 7\nrouter: { parameters: { tau: 0.5 } }\nuntilSeconds: null\nworkload: { source: { kind: trace, file: t.csv } }\n',
+    });
+    const { scenario } = readScenario(join(folder, 'top.yaml'), ['router.maxQueued=9', 'seed=abc']);
+    expect(scenario.serving.map((group) => group.count)).toEqual([7]);
+    expect(scenario.router).toMatchObject({ policy: 'kv', parameters: { omega: 2, tau: 0.5 }, maxQueued: 9 });
+    expect(scenario.untilSeconds).toBeUndefined();
+    expect(scenario.workload.source).toMatchObject({ kind: 'trace', file: 't.csv' });
+    expect(scenario.workload.requests).toBe(10);
+    expect(scenario.seed).toBe('abc');
+  });
+
+  it('refuse to run in circles, and files that are not there', () => {
+    const folder = files({ 'a.yaml': 'extends: b.yaml\n', 'b.yaml': 'extends: a.yaml\n', 'c.yaml': '\nextends: no.yaml\n' });
+    expect(() => readScenario(join(folder, 'a.yaml'))).toThrow('extends itself');
+    expect(() => readScenario(join(folder, 'c.yaml'))).toThrow(/c\.yaml:2:1: extends cannot read scenario .*no\.yaml/);
+    expect(() => readScenario(join(folder, 'none.yaml'))).toThrow('cannot read scenario');
+  });
+});
+
+describe('what cannot be is refused', () => {
+  it('a model that does not fit, with the sums', () => {
+    const text = smallest.replace('count: 2', 'count: 1\n    tensorParallel: 8');
+    const found = problems(`${text}model: { name: DeepSeek-R1, weightPrecision: fp8 }\n`);
+    expect(found[0]).toMatch(/^test\.yaml:2:5: serving\[0\] does not fit: DeepSeek-R1 with fp8 weights on 8 x H100/);
+    expect(problems(`${text}model: { name: DeepSeek-R1, weightPrecision: fp8 }\ncluster: { gpu: H200 }\n`)).toEqual([]);
+  });
+
+  const refused: [string, string, string][] = [
+    ['more KV blocks than there is memory for', smallest.replace('count: 2', 'count: 2\n    kvBlocks: 1000000'), 'do not fit'],
+    ['more engines than GPUs', smallest.replace('2', '9'), 'all groups need 9 GPUs, the cluster has 8'],
+    ['prefill without decode', smallest.replace('count: 2', 'count: 2\n    role: prefill'), 'has prefill engines but no decode engines'],
+    ['aggregated beside prefill and decode', smallest.replace('- count: 2', '- count: 2\n  - { count: 1, role: prefill }\n  - { count: 1, role: decode }'), 'mixes aggregated'],
+    ['unequal blocks', smallest.replace('- count: 2', '- count: 2\n  - { count: 1, blockTokens: 32 }'), 'block sizes 16 and 32'],
+    ['a pass too small for its sequences', smallest.replace('count: 2', 'count: 2\n    maxBatchedTokens: 100'), 'below maxSequences 256'],
+    ['tensor parallelism across part of a server', smallest.replace('count: 2', 'count: 1\n    tensorParallel: 3'), 'tensor parallel 3 does not divide'],
+    ['longer than the model takes', smallest.replace('count: 2', 'count: 2\n    maxModelTokens: 200000'), 'takes at most 131072 tokens'],
+    ['a network that comes out uneven', `${smallest}cluster: { topology: { oversubscription: { leaf: 3, by: fewer-links } } }\n`, 'cannot be built'],
+  ];
+  for (const [name, text, expected] of refused) it(name, () => expect(problems(text).join('\n')).toContain(expected));
+});
+
+describe('nearest names', () => {
+  it('edit distance against a plain recursion', () => {
+    const slow = (a: string, b: string): number => {
+      if (a === '' || b === '') return a.length + b.length;
+      const cost = a.at(-1) === b.at(-1) ? 0 : 1;
+      let least = Math.min(slow(a.slice(0, -1), b) + 1, slow(a, b.slice(0, -1)) + 1, slow(a.slice(0, -1), b.slice(0, -1)) + cost);
+      if (a.length > 1 && b.length > 1 && a.at(-1) === b.at(-2) && a.at(-2) === b.at(-1)) least = Math.min(least, slow(a.slice(0, -2), b.slice(0, -2)) + 1);
+      return least;
+    };
+    const word = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 5 });
+    fc.assert(fc.property(word, word, (a, b) => editDistance(a, b) === slow(a, b)));
+  });
+
+  it('are offered only when near', () => {
+    expect(nearestName('cuont', ['count', 'role'])).toBe('count');
+    expect(nearestName('xyz', ['count', 'role'])).toBeUndefined();
+  });
+});
+
+describe('fuzz', () => {
+  it('any text is a scenario or a scenario error, never anything else', () => {
+    const lines = fc.constantFrom(
+      'serving:', '  - count: 2', '  - {count: 1, role: decode}', 'workload:', '  requests: 5', '  source: {kind: mooncake-like}', '  source:', '    kind: trace',
+      'cluster: {gpu: B200}', 'model: &m {name: Llama-3.1-8B}', 'x: *m', 'extends: nothing.yaml', 'seed: .nan', 'seed: 1e400', '? [a, b]', ': 1', '\t', '- - -', '{}', '"',
+      '<<: *m', '!!binary aGk=', '2024-01-01: 1', '__proto__: {a: 1}', 'router: null', 'faults: [{kind: gpu-speed}]', '%YAML 1.1', '---', '...',
+    );
+    const text = fc.oneof(fc.string({ maxLength: 80 }), fc.array(lines, { maxLength: 12 }).map((all) => all.join('\n')));
+    const setting = fc.oneof(fc.string({ maxLength: 20 }), fc.constantFrom('seed=2', 'serving[0].count=3', 'cluster.gpu=H100', '__proto__.a=1', 'a[0][1]=2', 'workload.source.kind=x'));
+    fc.assert(
+      fc.property(text, fc.array(setting, { maxLength: 3 }), (source, settings) => {
+        try {
+          planCluster(parseScenario(source, 'fuzz.yaml', settings));
+        } catch (error) {
+          if (!(error instanceof ScenarioError)) throw error;
+          expect(error.problems.length).toBeGreaterThan(0);
+          for (const problem of error.problems) expect(problem.message).not.toBe('');
+        }
+      }),
+      { numRuns: 1500 },
+    );
+    expect(({} as { a?: number }).a).toBeUndefined();
+  });
+});

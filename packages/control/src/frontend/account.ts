@@ -1,0 +1,84 @@
+import { body, message } from '@braess/kernel';
+import { charge } from './slots.js';
+import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
+
+/** frontend -> itself: tell the other frontends now. */
+export const syncDue = message('syncDue');
+/** frontend -> frontend: what the sender has under way at each engine: requests, prefill tokens, blocks, one column after the other. */
+export const replicaLoad = message('replicaLoad', ['engines'], body<Float64Array>());
+
+/** Blocks of a prompt. */
+export function promptBlocks(desk: FrontendDesk, inputTokens: number): number {
+  return Math.ceil(inputTokens / desk.settings.blockTokens);
+}
+
+export function chargePrefill(desk: FrontendDesk, state: FrontendState, slot: number, engine: number, overlapBlocks: number): void {
+  const { slots, engines } = state;
+  const inputTokens = slots.inputTokens[slot]!;
+  const tokens = Math.max(0, inputTokens - overlapBlocks * desk.settings.blockTokens);
+  slots.charges[slot] = charge.prefillTokens | charge.prefillEngine;
+  slots.chargedTokens[slot] = tokens;
+  engines.activePrefillTokens[engine]! += tokens;
+  engines.activeRequests[engine]!++;
+  engines.activeBlocks[engine]! += promptBlocks(desk, inputTokens);
+}
+
+export function chargeDecode(desk: FrontendDesk, state: FrontendState, slot: number, engine: number): void {
+  state.slots.charges[slot]! |= charge.decodeEngine;
+  state.engines.activeRequests[engine]!++;
+  state.engines.activeBlocks[engine]! += promptBlocks(desk, state.slots.inputTokens[slot]!);
+}
+
+/** Takes back what of `which` is still charged for the request. */
+export function release(desk: FrontendDesk, state: FrontendState, slot: number, which: number): void {
+  const { slots, engines } = state;
+  const due = slots.charges[slot]! & which;
+  if (due === 0) return;
+  slots.charges[slot]! &= ~due;
+  if ((due & charge.prefillTokens) !== 0) engines.activePrefillTokens[slots.prefillEngine[slot]!]! -= slots.chargedTokens[slot]!;
+  if ((due & charge.prefillEngine) !== 0) leave(desk, state, slot, slots.prefillEngine[slot]!);
+  if ((due & charge.decodeEngine) !== 0) leave(desk, state, slot, slots.decodeEngine[slot]!);
+}
+
+function leave(desk: FrontendDesk, state: FrontendState, slot: number, engine: number): void {
+  state.engines.activeRequests[engine]!--;
+  state.engines.activeBlocks[engine]! -= promptBlocks(desk, state.slots.inputTokens[slot]!);
+}
+
+/** After a change of the account: makes sure the other frontends hear of it within a period. Idle frontends send nothing. */
+export function noteLoadChange(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
+  const sync = desk.settings.replicaSync;
+  if (sync === undefined || state.syncArmed || sync.frontends.length < 2) return;
+  state.syncArmed = true;
+  context.timer(syncDue, sync.periodNs);
+}
+
+export function sendReplicaLoad(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
+  const sync = desk.settings.replicaSync as NonNullable<typeof desk.settings.replicaSync>;
+  state.syncArmed = false;
+  for (const frontend of sync.frontends) {
+    if (frontend.id !== context.self) context.sendBody(frontend.id, replicaLoad, sync.delayNs, ownLoad(state), state.engines.count);
+  }
+}
+
+/** This frontend's own share: the columns less what the peers told. */
+function ownLoad(state: FrontendState): Float64Array {
+  const { count, activeRequests, activePrefillTokens, activeBlocks } = state.engines;
+  const own = new Float64Array(3 * count);
+  own.set(activeRequests, 0);
+  own.set(activePrefillTokens, count);
+  own.set(activeBlocks, 2 * count);
+  for (const peer of state.peerLoads.values()) for (let at = 0; at < own.length; at++) own[at]! -= peer[at]!;
+  return own;
+}
+
+export function takeReplicaLoad(state: FrontendState, sender: number, load: Float64Array): void {
+  const { count, activeRequests, activePrefillTokens, activeBlocks } = state.engines;
+  const before = state.peerLoads.get(sender);
+  for (let engine = 0; engine < count; engine++) {
+    activeRequests[engine]! += load[engine]! - (before?.[engine] ?? 0);
+    activePrefillTokens[engine]! += load[count + engine]! - (before?.[count + engine] ?? 0);
+    activeBlocks[engine]! += load[2 * count + engine]! - (before?.[2 * count + engine] ?? 0);
+  }
+  state.peerLoads.set(sender, load);
+}

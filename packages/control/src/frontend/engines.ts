@@ -1,0 +1,97 @@
+import { KernelError } from '@braess/kernel';
+
+/** Roles and states as the protocol's `engineState` counts them. */
+export const engineRole = { aggregated: 0, prefill: 1, decode: 2 } as const;
+export const engineStatus = { active: 0, draining: 1, switching: 2, starting: 3, dead: 4 } as const;
+
+/** An engine as the program declares it. */
+export interface EngineEntry {
+  readonly name: string;
+  /** The engine's actor; its id is read when the state is created. */
+  readonly actor: { readonly id: number };
+  /** A value of `engineRole`. */
+  readonly role: number;
+  /** A value of `engineStatus` (default active). */
+  readonly status?: number;
+}
+
+/** What one frontend or planner knows of the engines; row = engine number. Plain data. */
+export interface EngineColumns {
+  count: number;
+  names: string[];
+  actors: Int32Array;
+  /** Engine number by actor id - firstActor, -1 for other actors. */
+  engineOfActor: Int32Array;
+  firstActor: number;
+  role: Float64Array;
+  status: Float64Array;
+  activeRequests: Float64Array;
+  activePrefillTokens: Float64Array;
+  activeBlocks: Float64Array;
+  reportedAtNs: Float64Array;
+  queuedTokens: Float64Array;
+  runningSequences: Float64Array;
+  waitingSequences: Float64Array;
+  usedBlocks: Float64Array;
+  totalBlocks: Float64Array;
+  /** Sequence number of the last KV events taken, -1 for none. */
+  kvSequence: Float64Array;
+}
+
+export function createEngineColumns(entries: readonly EngineEntry[]): EngineColumns {
+  const count = entries.length;
+  if (count === 0) throw new KernelError('bad-model', 'a frontend or planner has no engines; list at least one in its options');
+  const actors = Int32Array.from(entries, (entry) => entry.actor.id);
+  const firstActor = actors.reduce((low, id) => Math.min(low, id));
+  const engineOfActor = new Int32Array(actors.reduce((high, id) => Math.max(high, id)) - firstActor + 1).fill(-1);
+  for (const [engine, actor] of actors.entries()) engineOfActor[actor - firstActor] = engine;
+  const zeros = (): Float64Array => new Float64Array(count);
+  return {
+    count,
+    names: entries.map((entry) => entry.name),
+    actors,
+    engineOfActor,
+    firstActor,
+    role: Float64Array.from(entries, (entry) => entry.role),
+    status: Float64Array.from(entries, (entry) => entry.status ?? engineStatus.active),
+    activeRequests: zeros(),
+    activePrefillTokens: zeros(),
+    activeBlocks: zeros(),
+    reportedAtNs: zeros().fill(-1),
+    queuedTokens: zeros(),
+    runningSequences: zeros(),
+    waitingSequences: zeros(),
+    usedBlocks: zeros(),
+    totalBlocks: zeros(),
+    kvSequence: zeros().fill(-1),
+  };
+}
+
+/** The number of the engine that an actor is. @throws KernelError `bad-value` when it is none of them. */
+export function engineOf(engines: EngineColumns, actor: number): number {
+  const engine = engines.engineOfActor[actor - engines.firstActor] ?? -1;
+  if (engine < 0)
+    throw new KernelError(
+      'bad-value',
+      `actor ${actor} reports as an engine, but is none of the ${engines.count} engines known here; list it`,
+    );
+  return engine;
+}
+
+/** A load report as it arrived. */
+export interface LoadFields {
+  readonly queuedTokens: number;
+  readonly runningSequences: number;
+  readonly waitingSequences: number;
+  readonly usedBlocks: number;
+  readonly totalBlocks: number;
+}
+
+export function takeLoadReport(engines: EngineColumns, engine: number, report: LoadFields, nowNs: number): void {
+  engines.reportedAtNs[engine] = nowNs;
+  engines.queuedTokens[engine] = report.queuedTokens;
+  engines.runningSequences[engine] = report.runningSequences;
+  engines.waitingSequences[engine] = report.waitingSequences;
+  engines.usedBlocks[engine] = report.usedBlocks;
+  engines.totalBlocks[engine] = report.totalBlocks;
+}

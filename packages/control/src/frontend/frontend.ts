@@ -1,0 +1,298 @@
+import { type ActorKind, actorKind, KernelError, message } from '@braess/kernel';
+import {
+  cancel,
+  engineState,
+  finished,
+  firstToken,
+  kvEvents,
+  linkReport,
+  loadReport,
+  outcome,
+  prefilled,
+  refused,
+  setTelemetryLoss,
+  submit,
+  tierHits,
+  tokens,
+} from '@braess/protocol';
+import { policyFailure, thrownFault } from '../policy/policy.js';
+import { release, replicaLoad, sendReplicaLoad, syncDue, takeReplicaLoad } from './account.js';
+import { type EngineColumns, engineOf, engineStatus, takeLoadReport } from './engines.js';
+import { type FrontendOptions, frontendSettings } from './options.js';
+import { abandon, drainQueues, loseAttempt, loseEngine, placeDecode, placeFirst, refuseAttempt } from './placement.js';
+import { recordedReason, requestArrived } from './request-records.js';
+import { fillRequest } from './routing.js';
+import { settle } from './settle.js';
+import { charge, slotStage, takeSlot } from './slots.js';
+import {
+  createDesk,
+  createFrontendState,
+  type FrontendContext,
+  type FrontendDesk,
+  type FrontendState,
+  frontendStreams,
+  listCandidates,
+} from './state.js';
+
+/** frontend -> itself: the request's client no longer waits. */
+const deadlinePassed = message('deadlinePassed', ['request']);
+
+const messages = {
+  submit,
+  cancel,
+  prefilled,
+  tierHits,
+  firstToken,
+  tokens,
+  finished,
+  refused,
+  kvEvents,
+  loadReport,
+  linkReport,
+  engineState,
+  setTelemetryLoss,
+  replicaLoad,
+  syncDue,
+  deadlinePassed,
+};
+
+export type FrontendKind = ActorKind<'frontend', keyof typeof messages, void>;
+
+/**
+ * The frontend with its router inside, as in NVIDIA Dynamo: takes requests from clients, places them on engines by its own, late view of them, and
+ * answers the clients. One kind serves all replicas of a cluster; each replica has a state of its own and so a partial view.
+ * @throws KernelError `bad-option` for an option outside its limits.
+ */
+export function createFrontendKind(options: FrontendOptions): FrontendKind {
+  const settings = frontendSettings(options);
+  const desk = createDesk(settings);
+  return actorKind({
+    name: 'frontend',
+    messages,
+    streams: frontendStreams,
+    state: () => createFrontendState(settings),
+    on: {
+      submit: (state: FrontendState, view, context) => {
+        const slot = takeRequest(state, view, context);
+        const { counters } = state;
+        counters.submitted++;
+        if (settings.recordArrivals) context.emit(requestArrived, view.request, view.tenant, view.inputTokens, view.priority);
+        if (state.slotOf.size > settings.maxInFlight) settle(desk, state, context, slot, outcome.rejected, recordedReason.queueFull);
+        else if (settings.admission !== undefined && !mayEnter(desk, state, context, slot))
+          settle(desk, state, context, slot, outcome.rejected, recordedReason.admission);
+        else placeFirst(desk, state, context, slot);
+      },
+      cancel: (state: FrontendState, view, context) => {
+        const slot = state.slotOf.get(view.request);
+        if (slot === undefined) {
+          state.counters.strayReports++; // It ended while the cancel was on its way.
+          return;
+        }
+        abandon(desk, state, context, slot, outcome.cancelled, recordedReason.cancelled);
+        drainQueues(desk, state, context);
+      },
+      deadlinePassed: (state: FrontendState, view, context) => {
+        const slot = state.slotOf.get(view.request) as number;
+        state.slots.deadlineTimer[slot] = -1;
+        abandon(desk, state, context, slot, outcome.timedOut, recordedReason.timeout);
+        drainQueues(desk, state, context);
+      },
+      tierHits: (state: FrontendState, view) => {
+        const slot = slotAt(state, view.request, view.sender);
+        if (slot < 0) return;
+        const hits = 4 * slot;
+        state.slots.hitTokens[hits + 1] = view.hitTokensG2;
+        state.slots.hitTokens[hits + 2] = view.hitTokensG3;
+        state.slots.hitTokens[hits + 3] = view.hitTokensG4;
+      },
+      prefilled: (state: FrontendState, view, context) => {
+        const slot = slotAt(state, view.request, view.sender);
+        if (slot < 0) return;
+        const { slots } = state;
+        slots.prefillStartNs[slot] = view.startNs;
+        slots.prefillEndNs[slot] = view.endNs;
+        const hits = 4 * slot;
+        slots.hitTokens[hits] = view.hitTokens - slots.hitTokens[hits + 1]! - slots.hitTokens[hits + 2]! - slots.hitTokens[hits + 3]!;
+        slots.avoidEngine[slot] = -1;
+        release(desk, state, slot, charge.prefillTokens | charge.prefillEngine);
+        placeDecode(desk, state, context, slot);
+        drainQueues(desk, state, context);
+      },
+      firstToken: (state: FrontendState, view, context) => {
+        const slot = slotAt(state, view.request, view.sender);
+        if (slot < 0) return;
+        const { slots } = state;
+        slots.firstTokenNs[slot] = view.atNs;
+        slots.generatedTokens[slot] = 1;
+        slots.transferStartNs[slot] = view.transferStartNs;
+        slots.transferEndNs[slot] = view.transferEndNs;
+        slots.transferBytes[slot] = view.transferBytes;
+        slots.networkTier[slot] = view.networkTier;
+        if ((slots.charges[slot]! & charge.prefillTokens) === 0) return;
+        release(desk, state, slot, charge.prefillTokens);
+        drainQueues(desk, state, context);
+      },
+      tokens: (state: FrontendState, view, context) => {
+        const slot = slotAt(state, view.request, view.sender);
+        if (slot < 0) return;
+        state.slots.generatedTokens[slot] = view.count;
+        if (settings.streamTokens)
+          context.send(state.slots.client[slot]!, tokens, settings.clientDelayNs, view.request, view.count, view.atNs);
+      },
+      finished: (state: FrontendState, view, context) => {
+        const slot = slotAt(state, view.request, view.sender);
+        // An engine may confirm a cancel: the request was settled when the cancel was sent.
+        if (slot < 0 || view.outcome === outcome.cancelled) return;
+        if (view.outcome === outcome.completed) {
+          takeAccount(state, slot, view);
+          settle(desk, state, context, slot, outcome.completed, recordedReason.none, view.lastTokenNs, view.body.maxGapNs);
+        } else loseAttempt(desk, state, context, slot);
+        drainQueues(desk, state, context);
+      },
+      refused: (state: FrontendState, view, context) => {
+        const slot = slotAt(state, view.request, view.sender);
+        if (slot < 0) return;
+        refuseAttempt(desk, state, context, slot, engineOf(state.engines, view.sender), settings.permanentRefusals.includes(view.reason));
+        drainQueues(desk, state, context);
+      },
+      kvEvents: (state: FrontendState, view) => {
+        const { engines, counters } = state;
+        if (state.telemetryLost) counters.droppedReports++;
+        if (state.telemetryLost || settings.overlap === undefined) return;
+        const engine = engineOf(engines, view.sender);
+        const before = engines.kvSequence[engine]!;
+        if (before >= 0 && view.sequence !== before + 1) counters.kvEventGaps++;
+        engines.kvSequence[engine] = view.sequence;
+        settings.overlap.apply(state.overlap, engine, view.body);
+      },
+      loadReport: (state: FrontendState, view, context) => {
+        if (state.telemetryLost) state.counters.droppedReports++;
+        else takeLoadReport(state.engines, engineOf(state.engines, view.sender), view, context.now);
+      },
+      linkReport: (state: FrontendState, view, context) => {
+        const { oracle } = settings;
+        if (state.telemetryLost) state.counters.droppedReports++;
+        if (state.telemetryLost || oracle?.policy.observe === undefined) return;
+        const { link, utilisation, transferBytes, flows, marks, pausedNs } = view;
+        const observation = { nowNs: context.now, link, utilisation, transferBytes, flows, marks, pausedNs };
+        try {
+          oracle.policy.observe(observation, oracle.parameters, state.oracle);
+        } catch (thrown) {
+          throw policyFailure(oracle, `to take a report of link ${link}`, thrownFault(thrown), thrown);
+        }
+      },
+      engineState: (state: FrontendState, view, context) => {
+        const engine = engineOf(state.engines, view.sender);
+        state.engines.role[engine] = view.role;
+        state.engines.status[engine] = view.status;
+        listCandidates(state);
+        if (view.status === engineStatus.dead) {
+          if (settings.overlap !== undefined) settings.overlap.clear(state.overlap, engine);
+          state.engines.kvSequence[engine] = -1;
+          loseEngine(desk, state, context, engine);
+        }
+        drainQueues(desk, state, context);
+      },
+      setTelemetryLoss: (state: FrontendState, view) => {
+        state.telemetryLost = view.lost === 1;
+      },
+      replicaLoad: (state: FrontendState, view, context) => {
+        takeReplicaLoad(state, view.sender, view.body);
+        drainQueues(desk, state, context);
+      },
+      syncDue: (state: FrontendState, _view, context) => sendReplicaLoad(desk, state, context),
+    },
+  });
+}
+
+interface Submitted {
+  readonly sender: number;
+  readonly request: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly tenant: number;
+  readonly priority: number;
+  readonly deadlineNs: number;
+  readonly body: { readonly chain: Float64Array | null };
+}
+
+function takeRequest(state: FrontendState, view: Submitted, context: FrontendContext): number {
+  const { slots, slotOf } = state;
+  if (slotOf.has(view.request))
+    throw new KernelError(
+      'bad-value',
+      `request ${view.request} was submitted while it is in flight here; a client may send it again once it is settled`,
+    );
+  const slot = takeSlot(slots);
+  slotOf.set(view.request, slot);
+  slots.request[slot] = view.request;
+  slots.client[slot] = view.sender;
+  slots.stage[slot] = slotStage.waitingFirst;
+  slots.inputTokens[slot] = view.inputTokens;
+  slots.outputTokens[slot] = view.outputTokens;
+  slots.tenant[slot] = view.tenant;
+  slots.priority[slot] = view.priority;
+  slots.deadlineNs[slot] = view.deadlineNs;
+  slots.arrivalNs[slot] = context.now;
+  slots.bodies[slot] = view.body;
+  if (view.deadlineNs >= 0)
+    slots.deadlineTimer[slot] = context.timer(deadlinePassed, Math.max(0, view.deadlineNs - context.now), view.request);
+  return slot;
+}
+
+function mayEnter(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): boolean {
+  const admission = desk.settings.admission as NonNullable<typeof desk.settings.admission>;
+  const { engines, slotOf, firstQueue, decodeQueue } = state;
+  fillRequest(desk, state, slot);
+  desk.context = context;
+  const view = { nowNs: context.now, inFlight: slotOf.size - 1, waiting: firstQueue.count + decodeQueue.count, engines };
+  const asked = `whether to admit request ${desk.request.request}`;
+  let answer: unknown;
+  try {
+    answer = admission.policy.admit(view, desk.request, admission.parameters, state.admission, desk.random.admission);
+  } catch (thrown) {
+    throw policyFailure(admission, asked, thrownFault(thrown), thrown);
+  }
+  if (typeof answer !== 'boolean') throw policyFailure(admission, asked, `returned ${String(answer)}; return true or false`);
+  return answer;
+}
+
+/** The slot of a request that the sender is working on, or -1 for a late report: the request is over, or has moved to another engine. */
+function slotAt(state: FrontendState, request: number, sender: number): number {
+  const { slots } = state;
+  const slot = state.slotOf.get(request);
+  if (slot !== undefined) {
+    const stage = slots.stage[slot];
+    const engine = stage === slotStage.decode ? slots.decodeEngine[slot]! : slots.prefillEngine[slot]!;
+    if (stage !== slotStage.waitingFirst && stage !== slotStage.waitingDecode && isEngine(state.engines, engine, sender)) return slot;
+  }
+  state.counters.strayReports++;
+  return -1;
+}
+
+function isEngine(engines: EngineColumns, engine: number, actor: number): boolean {
+  return engine >= 0 && engines.actors[engine] === actor;
+}
+
+interface Finished {
+  readonly firstTokenNs: number;
+  readonly outputTokens: number;
+  readonly body: {
+    readonly hitTokens: Float64Array;
+    readonly prefillStartNs: number;
+    readonly prefillEndNs: number;
+    readonly preemptions: number;
+  };
+}
+
+function takeAccount(state: FrontendState, slot: number, view: Finished): void {
+  const { slots } = state;
+  const { hitTokens, prefillStartNs, prefillEndNs, preemptions } = view.body;
+  slots.firstTokenNs[slot] = view.firstTokenNs;
+  slots.generatedTokens[slot] = view.outputTokens;
+  slots.preemptions[slot] = preemptions;
+  if (slots.stage[slot] !== slotStage.aggregated) return; // The prefill engine has told the rest.
+  slots.prefillStartNs[slot] = prefillStartNs;
+  slots.prefillEndNs[slot] = prefillEndNs;
+  for (let tier = 0; tier < 4; tier++) slots.hitTokens[4 * slot + tier] = hitTokens[tier]!;
+}

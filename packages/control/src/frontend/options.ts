@@ -1,0 +1,133 @@
+import { KernelError } from '@braess/kernel';
+import type { KvEventColumns } from '@braess/protocol';
+import type { AdmissionPolicy, OraclePolicy } from '../policy/control-policies.js';
+import type { BoundPolicy } from '../policy/policy.js';
+import type { RouterPolicy } from '../policy/router-policy.js';
+import type { EngineEntry } from './engines.js';
+
+/**
+ * Which engine holds which prompt blocks, as told by KV events. The cluster backs it with kvbm's prefix index; `State` is plain data and belongs to one
+ * frontend.
+ */
+export interface OverlapIndex<State = unknown> {
+  createState(engines: number): State;
+  apply(state: State, engine: number, events: KvEventColumns): void;
+  /** Writes the number of leading blocks of the chain that each engine holds to `counts[engine]`, for every engine. */
+  overlap(state: State, chain: Float64Array, counts: Int32Array): void;
+  /** Forgets an engine's blocks: it died. */
+  clear(state: State, engine: number): void;
+}
+
+export interface FrontendOptions {
+  /** All engines, in the order of their numbers. May be filled until the run begins. */
+  readonly engines: readonly EngineEntry[];
+  /** KV block size of the engines, the unit of `chain` and of overlap. */
+  readonly blockTokens: number;
+  readonly clientDelayNs: number;
+  readonly engineDelayNs: number;
+  /** Chooses prefill engines, and engines that do both. */
+  readonly prefillRouter: BoundPolicy<RouterPolicy>;
+  readonly decodeRouter: BoundPolicy<RouterPolicy>;
+  readonly admission?: BoundPolicy<AdmissionPolicy>;
+  readonly overlap?: OverlapIndex;
+  readonly oracle?: BoundPolicy<OraclePolicy>;
+  /** KV bytes of a token, for the oracle's question. */
+  readonly kvBytesPerToken?: number;
+  readonly queue?: QueueOptions;
+  /** Places a request is sent to at most, the first included, before it is rejected or failed (default 3). */
+  readonly maxAttempts?: number;
+  /** What happens to the requests of an engine that dies: start over elsewhere (default), or fail. */
+  readonly onEngineDeath?: 'retry' | 'fail';
+  /** Requests in flight at most; one more is rejected (default 4,194,304). */
+  readonly maxInFlight?: number;
+  /** Record what each decision saw, for each request whose number is divisible by `every` (default 0: none), `candidates` of them at most (8). */
+  readonly decisions?: { readonly every: number; readonly candidates?: number };
+  /** All frontends, to share accounts of load; without it each knows only its own requests. */
+  readonly replicaSync?: { readonly frontends: readonly { readonly id: number }[]; readonly periodNs: number; readonly delayNs: number };
+  /** Hand `tokens` on to the clients (default false). */
+  readonly streamTokens?: boolean;
+  /** Emit `requestArrived` (default true). */
+  readonly recordArrivals?: boolean;
+  /** Refusal codes of the engines that no other engine would judge differently (default -3, -4, -5: too long, larger than the KV memory, bad length). */
+  readonly permanentRefusals?: readonly number[];
+}
+
+/** When all engines of a stage are busy, requests wait here. An engine at a limit is no candidate. */
+export interface QueueOptions {
+  /** `fcfs`: in order of arrival. `wspt`: least (tokens to compute) / (1 + priority) first, which lowers the mean TTFT. */
+  readonly order?: 'fcfs' | 'wspt';
+  /** Requests that may wait; one more is rejected (default 65,536). */
+  readonly limit?: number;
+  /** An engine with this many requests of this frontend is busy (default: never). */
+  readonly maxEngineRequests?: number;
+  /** An engine with this many prompt tokens to compute is busy for first placements (default: never). */
+  readonly maxEnginePrefillTokens?: number;
+}
+
+/** Options with all defaults. */
+export interface FrontendSettings
+  extends Required<Omit<FrontendOptions, 'admission' | 'overlap' | 'oracle' | 'queue' | 'decisions' | 'replicaSync'>> {
+  readonly admission: BoundPolicy<AdmissionPolicy> | undefined;
+  readonly overlap: OverlapIndex | undefined;
+  readonly oracle: BoundPolicy<OraclePolicy> | undefined;
+  readonly queue: Required<QueueOptions>;
+  readonly decisions: { readonly every: number; readonly candidates: number };
+  readonly replicaSync: FrontendOptions['replicaSync'];
+}
+
+/** Fills in defaults. @throws KernelError `bad-option` naming the option, its value and its limits. */
+export function frontendSettings(options: FrontendOptions): FrontendSettings {
+  const queue = {
+    order: 'fcfs' as const,
+    limit: 65_536,
+    maxEngineRequests: Number.POSITIVE_INFINITY,
+    maxEnginePrefillTokens: Number.POSITIVE_INFINITY,
+    ...options.queue,
+  };
+  const decisions = { candidates: 8, ...(options.decisions ?? { every: 0 }) };
+  const settings: FrontendSettings = {
+    kvBytesPerToken: 0,
+    maxAttempts: 3,
+    onEngineDeath: 'retry',
+    maxInFlight: 1 << 22,
+    streamTokens: false,
+    recordArrivals: true,
+    permanentRefusals: [-3, -4, -5],
+    ...options,
+    admission: options.admission,
+    // An index that no policy reads is not kept: its events are passed over.
+    overlap: readsOverlap(options) ? options.overlap : undefined,
+    oracle: options.oracle,
+    queue,
+    decisions,
+    replicaSync: options.replicaSync,
+  };
+  checkLimit('blockTokens', settings.blockTokens, 1);
+  checkLimit('clientDelayNs', settings.clientDelayNs, 0);
+  checkLimit('engineDelayNs', settings.engineDelayNs, 0);
+  checkLimit('maxAttempts', settings.maxAttempts, 1, 255);
+  checkLimit('maxInFlight', settings.maxInFlight, 1);
+  checkLimit('queue.limit', queue.limit, 0);
+  checkLimit('decisions.every', decisions.every, 0);
+  checkLimit('decisions.candidates', decisions.candidates, 1);
+  if (queue.maxEngineRequests !== Number.POSITIVE_INFINITY) checkLimit('queue.maxEngineRequests', queue.maxEngineRequests, 1);
+  if (queue.maxEnginePrefillTokens !== Number.POSITIVE_INFINITY)
+    checkLimit('queue.maxEnginePrefillTokens', queue.maxEnginePrefillTokens, 1);
+  if (options.replicaSync !== undefined) checkLimit('replicaSync.periodNs', options.replicaSync.periodNs, 1);
+  if (readsNetwork(options) && options.oracle !== undefined) checkLimit('kvBytesPerToken', settings.kvBytesPerToken, 1);
+  return settings;
+}
+
+/** Whether the frontends want KV events: whether a router policy reads overlap and there is an index. */
+export function readsOverlap(options: Pick<FrontendOptions, 'prefillRouter' | 'overlap'>): boolean {
+  return options.overlap !== undefined && options.prefillRouter.policy.reads?.overlap === true;
+}
+
+function readsNetwork(options: FrontendOptions): boolean {
+  return options.decodeRouter.policy.reads?.network === true;
+}
+
+function checkLimit(name: string, value: number, least: number, most = Number.MAX_SAFE_INTEGER): void {
+  if (Number.isInteger(value) && value >= least && value <= most) return;
+  throw new KernelError('bad-option', `frontend option ${name} is ${value}; it must be a whole number from ${least} to ${most}`);
+}

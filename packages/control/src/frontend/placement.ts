@@ -1,0 +1,189 @@
+import { cancel, decode, outcome, type PromptBlocks, prefill } from '@braess/protocol';
+import { chargeDecode, chargePrefill, noteLoadChange, release } from './account.js';
+import { engineRole } from './engines.js';
+import { recordedReason } from './request-records.js';
+import { allBusy, engineMayCome, noEngine, route, tokensToCompute } from './routing.js';
+import { settle } from './settle.js';
+import { charge, forgetProgress, slotStage } from './slots.js';
+import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
+import { firstWaiting, pushWaiting, removeWaiting } from './waiting-queue.js';
+
+/** Sends a request to its first engine, or lets it wait, or rejects it. */
+export function placeFirst(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
+  state.slots.stage[slot] = slotStage.waitingFirst;
+  // Nobody overtakes those who wait already, unless the queue's own order says so.
+  const engine = state.firstQueue.count > 0 ? allBusy : route(desk, state, context, slot, false);
+  if (engine >= 0) dispatchFirst(desk, state, context, slot, engine);
+  else waitOrReject(desk, state, context, slot, engine, false);
+}
+
+/** Sends a prefilled request to a decode engine, or lets it wait: its KV stays held at the prefill engine. */
+export function placeDecode(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
+  state.slots.stage[slot] = slotStage.waitingDecode;
+  const engine = state.decodeQueue.count > 0 ? allBusy : route(desk, state, context, slot, true);
+  if (engine >= 0) dispatchDecode(desk, state, context, slot, engine);
+  else waitOrReject(desk, state, context, slot, engine, true);
+}
+
+function waitOrReject(
+  desk: FrontendDesk,
+  state: FrontendState,
+  context: FrontendContext,
+  slot: number,
+  why: number,
+  decoding: boolean,
+): void {
+  const { slots, counters } = state;
+  if (why === noEngine && !engineMayCome(state)) {
+    rejectPlaced(desk, state, context, slot, slots.avoidEngine[slot]! >= 0 ? recordedReason.queueFull : recordedReason.noWorker);
+    return;
+  }
+  const queue = decoding ? state.decodeQueue : state.firstQueue;
+  const key =
+    !decoding && desk.settings.queue.order === 'wspt' ? tokensToCompute(desk, state, slot) / (1 + Math.max(0, slots.priority[slot]!)) : 0;
+  if (!pushWaiting(queue, slots.heapPlace, slot, key)) {
+    rejectPlaced(desk, state, context, slot, recordedReason.queueFull);
+    return;
+  }
+  counters.mostWaiting = Math.max(counters.mostWaiting, state.firstQueue.count + state.decodeQueue.count);
+}
+
+function dispatchFirst(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, engine: number): void {
+  const { slots, engines } = state;
+  const { engineDelayNs } = desk.settings;
+  const aggregated = engines.role[engine] === engineRole.aggregated;
+  chargePrefill(desk, state, slot, engine, desk.view.overlapBlocks[engine]!);
+  slots.prefillEngine[slot] = engine;
+  slots.stage[slot] = aggregated ? slotStage.aggregated : slotStage.prefill;
+  slots.queuedNs[slot] = context.now + engineDelayNs;
+  context.sendBody(
+    engines.actors[engine]!,
+    prefill,
+    engineDelayNs,
+    slots.bodies[slot] as PromptBlocks,
+    slots.request[slot]!,
+    slots.inputTokens[slot]!,
+    slots.outputTokens[slot]!,
+    slots.priority[slot]!,
+    aggregated ? 1 : 0,
+  );
+  noteLoadChange(desk, state, context);
+}
+
+function dispatchDecode(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, engine: number): void {
+  const { slots, engines } = state;
+  chargeDecode(desk, state, slot, engine);
+  slots.decodeEngine[slot] = engine;
+  slots.stage[slot] = slotStage.decode;
+  context.sendBody(
+    engines.actors[engine]!,
+    decode,
+    desk.settings.engineDelayNs,
+    slots.bodies[slot] as PromptBlocks,
+    slots.request[slot]!,
+    slots.inputTokens[slot]!,
+    slots.outputTokens[slot]!,
+    engines.actors[slots.prefillEngine[slot]!]!,
+    slots.priority[slot]!,
+  );
+  noteLoadChange(desk, state, context);
+}
+
+/** Engines have come free or come back: whoever waits goes, in the order of the queues. */
+export function drainQueues(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
+  if (state.decodeQueue.count > 0) drain(desk, state, context, true);
+  if (state.firstQueue.count > 0) drain(desk, state, context, false);
+}
+
+function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContext, decoding: boolean): void {
+  const queue = decoding ? state.decodeQueue : state.firstQueue;
+  for (let slot = firstWaiting(queue); slot >= 0; slot = firstWaiting(queue)) {
+    const engine = route(desk, state, context, slot, decoding);
+    if (engine === allBusy || (engine === noEngine && engineMayCome(state))) return;
+    removeWaiting(queue, state.slots.heapPlace, slot);
+    if (engine === noEngine) rejectPlaced(desk, state, context, slot, recordedReason.noWorker);
+    else if (decoding) dispatchDecode(desk, state, context, slot, engine);
+    else dispatchFirst(desk, state, context, slot, engine);
+  }
+}
+
+/** Rejects a request that no engine works on; KV that a prefill engine holds for it is let go. */
+export function rejectPlaced(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, reason: number): void {
+  if (state.slots.stage[slot] === slotStage.waitingDecode) cancelAt(desk, state, context, slot, state.slots.prefillEngine[slot]!);
+  settle(desk, state, context, slot, outcome.rejected, reason);
+}
+
+function cancelAt(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, engine: number): void {
+  context.send(state.engines.actors[engine]!, cancel, desk.settings.engineDelayNs, state.slots.request[slot]!);
+}
+
+/** Ends a request that the client gave up or that is out of time: the engine that has it is told. */
+export function abandon(
+  desk: FrontendDesk,
+  state: FrontendState,
+  context: FrontendContext,
+  slot: number,
+  ended: number,
+  reason: number,
+): void {
+  const { slots } = state;
+  const stage = slots.stage[slot];
+  // A decode engine lets go of the prefill engine's KV itself.
+  if (stage === slotStage.decode) cancelAt(desk, state, context, slot, slots.decodeEngine[slot]!);
+  else if (stage !== slotStage.waitingFirst) cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
+  settle(desk, state, context, slot, ended, reason);
+}
+
+/** The engine that had the request died or lost it: the request starts over elsewhere, or fails. */
+export function loseAttempt(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
+  const { slots, counters } = state;
+  const { maxAttempts, onEngineDeath } = desk.settings;
+  // Before the first token the prefill engine may still hold the KV that nobody will fetch now.
+  if (slots.stage[slot] === slotStage.decode && slots.firstTokenNs[slot]! < 0)
+    cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
+  if (onEngineDeath === 'fail' || slots.attempts[slot]! >= maxAttempts) {
+    settle(desk, state, context, slot, outcome.failed, recordedReason.workerLost);
+    return;
+  }
+  if (slots.stage[slot] === slotStage.waitingDecode) removeWaiting(state.decodeQueue, slots.heapPlace, slot);
+  release(desk, state, slot, charge.prefillTokens | charge.prefillEngine | charge.decodeEngine);
+  forgetProgress(slots, slot);
+  slots.attempts[slot]!++;
+  counters.retries++;
+  placeFirst(desk, state, context, slot);
+}
+
+/** All requests of an engine that died. */
+export function loseEngine(desk: FrontendDesk, state: FrontendState, context: FrontendContext, engine: number): void {
+  const { slots } = state;
+  // A request that starts over keeps its slot, now at another engine, so one pass sees each once.
+  for (let slot = 0; slot < slots.used; slot++) {
+    const stage = slots.stage[slot];
+    const holder = stage === slotStage.decode ? slots.decodeEngine[slot] : slots.prefillEngine[slot];
+    if (stage !== slotStage.free && stage !== slotStage.waitingFirst && holder === engine) loseAttempt(desk, state, context, slot);
+  }
+}
+
+/** An engine refused the request: another is asked, until the attempts are used up. */
+export function refuseAttempt(
+  desk: FrontendDesk,
+  state: FrontendState,
+  context: FrontendContext,
+  slot: number,
+  engine: number,
+  permanent: boolean,
+): void {
+  const { slots, counters } = state;
+  const decoding = slots.stage[slot] === slotStage.decode;
+  release(desk, state, slot, decoding ? charge.decodeEngine : charge.prefillTokens | charge.prefillEngine);
+  if (decoding) slots.stage[slot] = slotStage.waitingDecode;
+  if (permanent || slots.attempts[slot]! >= desk.settings.maxAttempts) {
+    rejectPlaced(desk, state, context, slot, permanent ? recordedReason.tooLong : recordedReason.queueFull);
+    return;
+  }
+  slots.avoidEngine[slot] = engine;
+  slots.attempts[slot]!++;
+  counters.retries++;
+  if (decoding) placeDecode(desk, state, context, slot);
+  else placeFirst(desk, state, context, slot);
+}

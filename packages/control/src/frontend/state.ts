@@ -1,0 +1,181 @@
+import type { Context } from '@braess/kernel';
+import type { Random } from '../policy/policy.js';
+import type { NetworkView, RouterRequest, RouterView } from '../policy/router-policy.js';
+import { createEngineColumns, type EngineColumns, engineRole, engineStatus } from './engines.js';
+import type { FrontendSettings } from './options.js';
+import { createSlots, type RequestSlots } from './slots.js';
+import { createWaitingQueue, type WaitingQueue } from './waiting-queue.js';
+
+export const frontendStreams = ['admission', 'prefillRouter', 'decodeRouter', 'oracle'] as const;
+export type FrontendContext = Context<(typeof frontendStreams)[number]>;
+
+/** Submitted = completed + rejected + failed + cancelled + timedOut + requests in `slotOf`, always. */
+export interface FrontendCounters {
+  submitted: number;
+  completed: number;
+  rejected: number;
+  failed: number;
+  cancelled: number;
+  timedOut: number;
+  /** Attempts after the first. */
+  retries: number;
+  /** Reports about requests that were already over (or had moved on), as after a cancel. */
+  strayReports: number;
+  /** KV event batches that went missing, and reports dropped by a telemetry fault. */
+  kvEventGaps: number;
+  droppedReports: number;
+  mostWaiting: number;
+}
+
+/** Plain data. */
+export interface FrontendState {
+  engines: EngineColumns;
+  slots: RequestSlots;
+  /** Slot by request number. */
+  slotOf: Map<number, number>;
+  /** Requests without an engine, and prefilled ones without a decode engine. */
+  firstQueue: WaitingQueue;
+  decodeQueue: WaitingQueue;
+  /** Active engines by stage, ascending. */
+  firstCandidates: Int32Array;
+  firstCount: number;
+  firstStageHasPrefill: boolean;
+  decodeCandidates: Int32Array;
+  decodeCount: number;
+  prefillRouter: unknown;
+  decodeRouter: unknown;
+  admission: unknown;
+  oracle: unknown;
+  overlap: unknown;
+  telemetryLost: boolean;
+  decisions: number;
+  syncArmed: boolean;
+  /** Last account of each peer, by its actor id: requests, prefill tokens, blocks of each engine. */
+  peerLoads: Map<number, Float64Array>;
+  counters: FrontendCounters;
+}
+
+export function createFrontendState(settings: FrontendSettings): FrontendState {
+  const engines = createEngineColumns(settings.engines);
+  const { count } = engines;
+  const { prefillRouter, decodeRouter, admission, oracle } = settings;
+  const state: FrontendState = {
+    engines,
+    slots: createSlots(64),
+    slotOf: new Map(),
+    firstQueue: createWaitingQueue(settings.queue.limit),
+    // What is prefilled was let in already; the table of requests in flight bounds it.
+    decodeQueue: createWaitingQueue(settings.maxInFlight),
+    firstCandidates: new Int32Array(count),
+    firstCount: 0,
+    firstStageHasPrefill: false,
+    decodeCandidates: new Int32Array(count),
+    decodeCount: 0,
+    prefillRouter: prefillRouter.policy.createState?.(prefillRouter.parameters, count) ?? null,
+    decodeRouter: decodeRouter.policy.createState?.(decodeRouter.parameters, count) ?? null,
+    admission: admission?.policy.createState?.(admission.parameters, count) ?? null,
+    oracle: oracle?.policy.createState?.(oracle.parameters, count) ?? null,
+    overlap: settings.overlap?.createState(count) ?? null,
+    telemetryLost: false,
+    decisions: 0,
+    syncArmed: false,
+    peerLoads: new Map(),
+    counters: {
+      submitted: 0,
+      completed: 0,
+      rejected: 0,
+      failed: 0,
+      cancelled: 0,
+      timedOut: 0,
+      retries: 0,
+      strayReports: 0,
+      kvEventGaps: 0,
+      droppedReports: 0,
+      mostWaiting: 0,
+    },
+  };
+  listCandidates(state);
+  return state;
+}
+
+/** Lists the active engines by stage; after any change of a role or status. */
+export function listCandidates(state: FrontendState): void {
+  const { engines, firstCandidates, decodeCandidates } = state;
+  state.firstCount = 0;
+  state.decodeCount = 0;
+  state.firstStageHasPrefill = false;
+  for (let engine = 0; engine < engines.count; engine++) {
+    if (engines.status[engine] !== engineStatus.active) continue;
+    const role = engines.role[engine];
+    if (role === engineRole.decode) decodeCandidates[state.decodeCount++] = engine;
+    else firstCandidates[state.firstCount++] = engine;
+    if (role === engineRole.prefill) state.firstStageHasPrefill = true;
+  }
+}
+
+export type Writable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** What a frontend kind holds outside its actors' state: settings, and objects filled anew for each use. */
+export interface FrontendDesk {
+  readonly settings: FrontendSettings;
+  readonly view: Writable<RouterView>;
+  readonly request: Writable<RouterRequest>;
+  readonly network: { tier: Float64Array; transferNs: Float64Array; congestion: Float64Array } & NetworkView;
+  /** Overlap by engine; `zeros` stands in for it where there is none. */
+  overlap: Int32Array;
+  zeros: Int32Array;
+  /** Candidates left after limits. */
+  free: Int32Array;
+  scores: Float64Array;
+  /** The handler's context while a policy is asked. */
+  context: FrontendContext | undefined;
+  readonly random: { readonly admission: Random; readonly prefillRouter: Random; readonly decodeRouter: Random; readonly oracle: Random };
+}
+
+export function createDesk(settings: FrontendSettings): FrontendDesk {
+  const none = new Int32Array(0);
+  const unread = new Float64Array(0);
+  const network = { tier: unread, transferNs: unread, congestion: unread };
+  const draw = (stream: (typeof frontendStreams)[number]) => (): number => (desk.context as FrontendContext).random(stream);
+  const desk: FrontendDesk = {
+    settings,
+    view: {
+      nowNs: 0,
+      stage: 0,
+      blockTokens: settings.blockTokens,
+      candidates: none,
+      count: 0,
+      engines: undefined as unknown as EngineColumns,
+      overlapBlocks: none,
+      network: null,
+      prefillEngine: -1,
+      scores: unread,
+    },
+    request: { request: 0, inputTokens: 0, outputTokens: 0, tenant: 0, priority: 0, attempt: 1 },
+    network,
+    overlap: none,
+    zeros: none,
+    free: none,
+    scores: unread,
+    context: undefined,
+    random: {
+      admission: draw('admission'),
+      prefillRouter: draw('prefillRouter'),
+      decodeRouter: draw('decodeRouter'),
+      oracle: draw('oracle'),
+    },
+  };
+  return desk;
+}
+
+/** Sizes the reused columns; the number of engines is known only once a state is there. */
+export function sizeDesk(desk: FrontendDesk, count: number): void {
+  if (desk.zeros.length === count) return;
+  desk.overlap = new Int32Array(count);
+  desk.zeros = new Int32Array(count);
+  desk.free = new Int32Array(count);
+  desk.scores = new Float64Array(count);
+  desk.network.tier = new Float64Array(count);
+  desk.network.transferNs = new Float64Array(count);
+  desk.network.congestion = new Float64Array(count);
+}

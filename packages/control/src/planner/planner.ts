@@ -1,0 +1,110 @@
+import { type ActorKind, actorKind, type Context, KernelError, message, record } from '@braess/kernel';
+import { changeRole, engineState, loadReport, setTelemetryLoss, startEngine } from '@braess/protocol';
+import { createEngineColumns, type EngineColumns, type EngineEntry, engineOf, takeLoadReport } from '../frontend/engines.js';
+import type { PlannerActions, PlannerPolicy } from '../policy/control-policies.js';
+import { type BoundPolicy, policyFailure, thrownFault } from '../policy/policy.js';
+
+/** planner -> itself: it is time to plan; `periodic` 1 for the period, 0 for a fixed time. */
+const planDue = message('planDue', ['periodic']);
+
+/** What a planner ordered: 0 change of role, 1 start; `engineId` is an actor id. */
+export const plannerOrder = record('plannerOrder', ['order', 'engineId', 'role']);
+
+export interface PlannerOptions {
+  readonly engines: readonly EngineEntry[];
+  readonly policy: BoundPolicy<PlannerPolicy>;
+  readonly engineDelayNs: number;
+  /** Time a change of role takes once the engine has drained (default 5 s). */
+  readonly switchNs?: number;
+  /** Time an engine takes to start (default 60 s). */
+  readonly startNs?: number;
+}
+
+/** Plain data. */
+export interface PlannerState {
+  engines: EngineColumns;
+  policy: unknown;
+  telemetryLost: boolean;
+  /** The next periodic planning is set. */
+  armed: boolean;
+  orders: number;
+}
+
+const messages = { loadReport, engineState, setTelemetryLoss, planDue };
+
+export type PlannerKind = ActorKind<'planner', keyof typeof messages, void>;
+
+/** The planner: sees load reports and engine states, late, and moves engines between roles by its policy. */
+export function createPlannerKind(options: PlannerOptions): PlannerKind {
+  const { policy: bound, engineDelayNs, switchNs = 5_000_000_000, startNs = 60_000_000_000 } = options;
+  const { policy, parameters } = bound;
+  const periodNs = policy.periodNs?.(parameters);
+  const timesNs = [...new Set(policy.timesNs?.(parameters) ?? [])];
+  for (const time of periodNs === undefined ? timesNs : [...timesNs, periodNs - 1])
+    if (!(Number.isSafeInteger(time) && time >= 0))
+      throw new KernelError(
+        'bad-option',
+        `planner policy '${bound.policy.name}' (${bound.source}) wants to plan at or every ${time} ns; times are whole ns, periods at least 1`,
+      );
+  let current: { state: PlannerState; context: Context<'planner'> } | undefined;
+  const random = (): number => (current as NonNullable<typeof current>).context.random('planner');
+  const order = (kind: 0 | 1, engine: number, role: number): void => {
+    const { state, context } = current as NonNullable<typeof current>;
+    const target = state.engines.actors[engine];
+    if (target === undefined)
+      throw new RangeError(`ordered engine ${String(engine)}; engines are numbered 0 to ${state.engines.count - 1}`);
+    if (role !== 0 && role !== 1 && role !== 2)
+      throw new RangeError(`ordered role ${String(role)}; roles are 0 (aggregated), 1 (prefill), 2 (decode)`);
+    state.orders++;
+    context.emit(plannerOrder, kind, target, role);
+    if (kind === 0) context.send(target, changeRole, engineDelayNs, role, switchNs);
+    else context.send(target, startEngine, engineDelayNs, role, startNs);
+  };
+  const actions: PlannerActions = {
+    changeRole: (engine, role) => order(0, engine, role),
+    startEngine: (engine, role) => order(1, engine, role),
+  };
+  const planNow = (state: PlannerState, context: Context<'planner'>): void => {
+    current = { state, context };
+    const view = { nowNs: context.now, engines: state.engines, status: state.engines.status };
+    try {
+      policy.plan(view, actions, parameters, state.policy, random);
+    } catch (thrown) {
+      throw policyFailure(bound, `for a plan at ${context.now} ns`, thrownFault(thrown), thrown);
+    }
+  };
+  return actorKind({
+    name: 'planner',
+    messages,
+    streams: ['planner'] as const,
+    state: (): PlannerState => {
+      const engines = createEngineColumns(options.engines);
+      return { engines, policy: policy.createState?.(parameters, engines.count) ?? null, telemetryLost: false, armed: false, orders: 0 };
+    },
+    start: (_state, context) => {
+      for (const time of timesNs) context.timer(planDue, time, 0);
+    },
+    on: {
+      loadReport: (state: PlannerState, view, context) => {
+        if (state.telemetryLost) return;
+        takeLoadReport(state.engines, engineOf(state.engines, view.sender), view, context.now);
+        // Reports start the clock, so that an idle cluster's run can end.
+        if (periodNs === undefined || state.armed) return;
+        state.armed = true;
+        context.timer(planDue, periodNs - (context.now % periodNs), 1);
+      },
+      engineState: (state: PlannerState, view) => {
+        const engine = engineOf(state.engines, view.sender);
+        state.engines.role[engine] = view.role;
+        state.engines.status[engine] = view.status;
+      },
+      setTelemetryLoss: (state: PlannerState, view) => {
+        state.telemetryLost = view.lost === 1;
+      },
+      planDue: (state: PlannerState, view, context) => {
+        if (view.periodic === 1) state.armed = false;
+        planNow(state, context);
+      },
+    },
+  });
+}

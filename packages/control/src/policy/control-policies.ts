@@ -1,0 +1,117 @@
+import { definePolicy, type Policy, type Random } from './policy.js';
+import type { EngineView, RouterRequest } from './router-policy.js';
+
+/** What a frontend tells its admission policy. */
+export interface AdmissionView {
+  readonly nowNs: number;
+  /** Requests this frontend has accepted and not yet settled, the waiting ones included. */
+  readonly inFlight: number;
+  /** Requests that wait in this frontend for an engine. */
+  readonly waiting: number;
+  readonly engines: EngineView;
+}
+
+/** Decides whether a request may enter at all. */
+export interface AdmissionPolicy<Parameters = unknown, State = unknown> extends Policy<'admission', Parameters> {
+  createState?(parameters: Parameters, engines: number): State;
+  /** True to let it in, false to reject it. */
+  admit(view: AdmissionView, request: RouterRequest, parameters: Parameters, state: State, random: Random): boolean;
+}
+
+export function defineAdmissionPolicy<Parameters, State>(
+  declaration: Omit<AdmissionPolicy<Parameters, State>, 'kind'>,
+): AdmissionPolicy<Parameters, State> {
+  return definePolicy<AdmissionPolicy<Parameters, State>>('admission', declaration, ['admit']);
+}
+
+/** What a planner sees: roles and states as announced, loads as last reported. */
+export interface PlannerView {
+  readonly nowNs: number;
+  readonly engines: EngineView;
+  /** 0 active, 1 draining, 2 switching, 3 starting, 4 dead. */
+  readonly status: EngineView['role'];
+}
+
+/** What a planner may order. Orders reach the engines after the control delay. */
+export interface PlannerActions {
+  /** Drain the engine and switch it to a role (0 aggregated, 1 prefill, 2 decode). */
+  changeRole(engine: number, role: number): void;
+  /** Start an engine that is down. */
+  startEngine(engine: number, role: number): void;
+}
+
+/** Moves engines between roles. */
+export interface PlannerPolicy<Parameters = unknown, State = unknown> extends Policy<'planner', Parameters> {
+  /** Plan every so many ns while load reports come in; absent: never by period. */
+  periodNs?(parameters: Parameters): number;
+  /** Plan at these simulated times, whatever is reported. */
+  timesNs?(parameters: Parameters): readonly number[];
+  createState?(parameters: Parameters, engines: number): State;
+  plan(view: PlannerView, actions: PlannerActions, parameters: Parameters, state: State, random: Random): void;
+}
+
+export function definePlannerPolicy<Parameters, State>(
+  declaration: Omit<PlannerPolicy<Parameters, State>, 'kind'>,
+): PlannerPolicy<Parameters, State> {
+  return definePolicy<PlannerPolicy<Parameters, State>>('planner', declaration, ['plan']);
+}
+
+/** The transfer an oracle is asked about. */
+export interface OracleQuestion {
+  readonly nowNs: number;
+  readonly prefillEngine: number;
+  readonly transferBytes: number;
+  /** Engines asked about: `candidates[0] .. candidates[count - 1]`. */
+  readonly candidates: EngineView['role'];
+  readonly count: number;
+}
+
+/** Where an oracle writes, by engine: see `NetworkView`. */
+export interface OracleAnswer {
+  readonly tier: Float64Array;
+  readonly transferNs: Float64Array;
+  readonly congestion: Float64Array;
+}
+
+/** A link's counters as last reported. */
+export interface LinkObservation {
+  readonly nowNs: number;
+  readonly link: number;
+  readonly utilisation: number;
+  readonly transferBytes: number;
+  readonly flows: number;
+  readonly marks: number;
+  readonly pausedNs: number;
+}
+
+/** Predicts transfers from what telemetry told it. What it does not write stays unknown (-1, NaN). */
+export interface OraclePolicy<Parameters = unknown, State = unknown> extends Policy<'oracle', Parameters> {
+  createState?(parameters: Parameters, engines: number): State;
+  /** A link report has arrived. */
+  observe?(observation: LinkObservation, parameters: Parameters, state: State): void;
+  answer(question: OracleQuestion, answer: OracleAnswer, parameters: Parameters, state: State, random: Random): void;
+}
+
+export function defineOraclePolicy<Parameters, State>(
+  declaration: Omit<OraclePolicy<Parameters, State>, 'kind'>,
+): OraclePolicy<Parameters, State> {
+  return definePolicy<OraclePolicy<Parameters, State>>('oracle', declaration, ['answer']);
+}
+
+/** Metrics as scraped at `nowNs`, by the names of the run's series. */
+export interface ControllerView {
+  readonly nowNs: number;
+  readonly metrics: ReadonlyMap<string, number>;
+}
+
+/** Watches scraped metrics and changes router parameters: `decide` returns the new ones, or null to change nothing. */
+export interface ControllerPolicy<Parameters = unknown, State = unknown> extends Policy<'controller', Parameters> {
+  createState?(parameters: Parameters): State;
+  decide(view: ControllerView, parameters: Parameters, state: State, random: Random): Readonly<Record<string, unknown>> | null;
+}
+
+export function defineControllerPolicy<Parameters, State>(
+  declaration: Omit<ControllerPolicy<Parameters, State>, 'kind'>,
+): ControllerPolicy<Parameters, State> {
+  return definePolicy<ControllerPolicy<Parameters, State>>('controller', declaration, ['decide']);
+}

@@ -1,0 +1,106 @@
+import { KernelError } from '@braess/kernel';
+import type { z } from 'zod';
+
+/** What can be plugged. */
+export const policyKinds = ['router', 'planner', 'oracle', 'eviction', 'admission', 'controller', 'client', 'actor'] as const;
+export type PolicyKind = (typeof policyKinds)[number];
+
+/** The next number in [0, 1) of the policy's own random stream. */
+export type Random = () => number;
+
+/** A column that a policy may read by index and must not write. Columns may be replaced between calls: never keep one. */
+export interface ReadonlyColumn {
+  readonly length: number;
+  readonly [index: number]: number;
+}
+
+/** What every policy declares. Built-in policies and users' policies are the same thing. */
+export interface Policy<Kind extends PolicyKind = PolicyKind, Parameters = unknown> {
+  readonly kind: Kind;
+  /** Lower-case words joined by hyphens. */
+  readonly name: string;
+  /** One sentence, shown by `braess policy list`. */
+  readonly description: string;
+  /** Checks the scenario's parameters and fills in defaults; unknown keys are refused. */
+  readonly parameters: z.ZodType<Parameters>;
+}
+
+/** A policy with checked parameters, ready to run. */
+export interface BoundPolicy<P extends Policy = Policy> {
+  readonly policy: P;
+  readonly parameters: unknown;
+  /** 'built-in', or the file it was loaded from. */
+  readonly source: string;
+}
+
+const nameForm = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
+
+/**
+ * Checks a declaration and gives it its kind. `functions` must be there.
+ * @throws KernelError `bad-model` naming the policy and what it lacks.
+ */
+export function definePolicy<P extends Policy>(kind: P['kind'], declaration: Omit<P, 'kind'>, functions: readonly string[] = []): P {
+  const policy = { kind, ...declaration } as unknown as P;
+  const fault = policyFault(policy, functions);
+  if (fault !== undefined) throw new KernelError('bad-model', `${kind} policy '${String(policy.name)}' ${fault}`);
+  return Object.freeze(policy);
+}
+
+function policyFault(policy: Policy, functions: readonly string[]): string | undefined {
+  if (typeof policy.name !== 'string' || !nameForm.test(policy.name))
+    return `needs a name of lower-case words joined by hyphens, such as 'my-policy'`;
+  if (typeof policy.description !== 'string' || policy.description === '') return 'needs a description of one sentence';
+  if (typeof (policy.parameters as { safeParse?: unknown } | undefined)?.safeParse !== 'function')
+    return 'needs parameters: a zod schema; use z.strictObject({}) for none';
+  const missing = functions.find((name) => typeof (policy as unknown as Record<string, unknown>)[name] !== 'function');
+  return missing === undefined ? undefined : `has no function '${missing}'; add it`;
+}
+
+/**
+ * Checks `parameters` against the policy's schema.
+ * @throws KernelError `bad-option` naming the policy, the path, the fault and the parameters it takes.
+ */
+export function bindPolicy<P extends Policy>(policy: P, parameters: unknown = {}, source = 'built-in'): BoundPolicy<P> {
+  // A plain z.object drops unknown keys without a word, which would hide a misspelt parameter.
+  const { strict } = policy.parameters as { strict?: () => z.ZodType };
+  const schema = typeof strict === 'function' ? strict.call(policy.parameters) : policy.parameters;
+  const result = schema.safeParse(parameters);
+  if (result.success) return { policy, parameters: result.data, source };
+  const faults = result.error.issues.map((issue) => {
+    const path = issue.path.length === 0 ? '' : `${issue.path.join('.')}: `;
+    return `${path}${issue.message}`;
+  });
+  throw new KernelError(
+    'bad-option',
+    `${describePolicy(policy, source)}: parameters ${JSON.stringify(parameters)}: ${faults.join('; ')}${takes(policy)}`,
+  );
+}
+
+function takes(policy: Policy): string {
+  const { shape } = policy.parameters as { shape?: Record<string, unknown> };
+  if (shape === undefined) return '';
+  const names = Object.keys(shape);
+  return `; it takes ${names.length === 0 ? 'no parameters' : names.join(', ')}`;
+}
+
+export function describePolicy(policy: Policy, source: string): string {
+  return `${policy.kind} policy '${policy.name}' (${source})`;
+}
+
+/** The error that stops a run when a policy misbehaves: it names the policy, its file, what it was asked and what it did. */
+export function policyFailure(bound: BoundPolicy, asked: string, fault: string, cause?: unknown): KernelError {
+  const error = new KernelError('handler-failed', `${describePolicy(bound.policy, bound.source)}, asked ${asked}, ${fault}`, {}, cause);
+  // The place in the policy's own file is what its author needs.
+  if (cause instanceof Error && cause.stack !== undefined) error.stack = `${error.name}: ${error.message}\n${stackFrames(cause.stack)}`;
+  return error;
+}
+
+/** What a policy threw, as the end of a sentence. */
+export function thrownFault(thrown: unknown): string {
+  return `threw ${thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown)}`;
+}
+
+function stackFrames(stack: string): string {
+  const at = stack.search(/\n\s+at /);
+  return at < 0 ? '' : stack.slice(at + 1);
+}

@@ -1,0 +1,96 @@
+import { KernelError } from '@braess/kernel';
+import { definePolicy, type Policy, type Random, type ReadonlyColumn } from './policy.js';
+
+/** What a choice is for: an engine that computes the prompt, one that decodes after a transfer, or one that does both. */
+export const routerStage = { prefill: 0, decode: 1, aggregated: 2 } as const;
+export const routerStageNames = ['prefill', 'decode', 'aggregated'] as const;
+
+/**
+ * The engines as one frontend believes them to be, a column a quantity, a row an engine. The first block is the frontend's own account of what it has
+ * dispatched and what has come back (and, with replica sync, what the other frontends told); the rest is from the engines' last load reports.
+ */
+export interface EngineView {
+  readonly count: number;
+  readonly names: readonly string[];
+  /** 0 aggregated, 1 prefill, 2 decode. */
+  readonly role: ReadonlyColumn;
+  /** Requests dispatched there and not yet over there. */
+  readonly activeRequests: ReadonlyColumn;
+  /** Prompt tokens dispatched there, less the overlap believed at dispatch, whose prefill has not been reported done. */
+  readonly activePrefillTokens: ReadonlyColumn;
+  /** Prompt blocks of the requests there. A block that two requests share counts twice. */
+  readonly activeBlocks: ReadonlyColumn;
+  /** When the last load report arrived, -1 for never. The columns below are 0 until then. */
+  readonly reportedAtNs: ReadonlyColumn;
+  readonly queuedTokens: ReadonlyColumn;
+  readonly runningSequences: ReadonlyColumn;
+  readonly waitingSequences: ReadonlyColumn;
+  readonly usedBlocks: ReadonlyColumn;
+  readonly totalBlocks: ReadonlyColumn;
+}
+
+/** What a network oracle says about moving a request's KV from its prefill engine to each engine. */
+export interface NetworkView {
+  /** Topology distance, 0 nearest, -1 unknown. */
+  readonly tier: ReadonlyColumn;
+  /** Expected time of the whole transfer; NaN unknown. */
+  readonly transferNs: ReadonlyColumn;
+  /** 0 idle .. 1 saturated; NaN unknown. */
+  readonly congestion: ReadonlyColumn;
+}
+
+/** What a router policy reads. One reused object: never keep it. */
+export interface RouterView {
+  readonly nowNs: number;
+  /** A value of `routerStage`. */
+  readonly stage: number;
+  readonly blockTokens: number;
+  /** Engines to choose from: `candidates[0] .. candidates[count - 1]`, ascending engine numbers; `count` is at least 1. */
+  readonly candidates: ReadonlyColumn;
+  readonly count: number;
+  readonly engines: EngineView;
+  /** Leading blocks of the prompt that each engine is believed to hold. All 0 unless the policy reads overlap, and in the decode stage. */
+  readonly overlapBlocks: ReadonlyColumn;
+  /** The oracle's answer in the decode stage, null without an oracle or when the policy does not read it. */
+  readonly network: NetworkView | null;
+  /** The engine that holds the prompt's KV in the decode stage, else -1. */
+  readonly prefillEngine: number;
+  /** By engine: a policy may write its cost of each candidate here (lower is better); decision records show it. */
+  readonly scores: Float64Array;
+}
+
+/** The request to place. One reused object: never keep it. */
+export interface RouterRequest {
+  readonly request: number;
+  readonly inputTokens: number;
+  /** The answer's length. A real router does not know it: a policy that reads it is clairvoyant. */
+  readonly outputTokens: number;
+  readonly tenant: number;
+  readonly priority: number;
+  /** 1 for the first time this request is placed. */
+  readonly attempt: number;
+}
+
+/** Chooses the engine for a request. Give either `cost` (the lowest wins, ties at random) or `choose`. */
+export interface RouterPolicy<Parameters = unknown, State = unknown> extends Policy<'router', Parameters> {
+  /** What the view must hold for it; what no policy reads is not computed. */
+  readonly reads?: { readonly overlap?: boolean; readonly network?: boolean };
+  /** Plain data that the policy may change when it is asked. Each stage has its own. */
+  createState?(parameters: Parameters, engines: number): State;
+  /** Cost of one candidate, any finite number; lower is better. */
+  cost?(view: RouterView, engine: number, request: RouterRequest, parameters: Parameters, state: State): number;
+  /** The number of the engine chosen, one of the candidates. */
+  choose?(view: RouterView, request: RouterRequest, parameters: Parameters, state: State, random: Random): number;
+}
+
+/**
+ * Declares a router policy.
+ * @throws KernelError `bad-model` unless exactly one of `cost` and `choose` is given.
+ */
+export function defineRouterPolicy<Parameters, State>(
+  declaration: Omit<RouterPolicy<Parameters, State>, 'kind'>,
+): RouterPolicy<Parameters, State> {
+  if ((typeof declaration.cost === 'function') === (typeof declaration.choose === 'function'))
+    throw new KernelError('bad-model', `router policy '${declaration.name}' must have either a function 'cost' or a function 'choose'`);
+  return definePolicy<RouterPolicy<Parameters, State>>('router', declaration);
+}

@@ -1,0 +1,60 @@
+import type { Random } from '../policy/policy.js';
+import type { RouterView } from '../policy/router-policy.js';
+
+/** The candidate with the lowest score; among equals each is as likely. Draws only when there is a tie. @throws RangeError for a NaN score. */
+export function lowestScore(view: RouterView, random: Random): number {
+  const { candidates, count, scores } = view;
+  let best = candidates[0]!;
+  let ties = 0;
+  for (let place = 0; place < count; place++) {
+    const engine = candidates[place]!;
+    const score = scores[engine]!;
+    if (score < scores[best]!) {
+      best = engine;
+      ties = 1;
+    } else if (score === scores[best]!) ties++;
+    else if (Number.isNaN(score)) throw scoreFault(view, engine);
+  }
+  if (ties === 0) throw scoreFault(view, best);
+  return ties === 1 ? best : tied(view, scores[best]!, Math.floor(random() * ties));
+}
+
+function scoreFault(view: RouterView, engine: number): RangeError {
+  return new RangeError(`the score of engine ${engine} (${view.engines.names[engine]}) is ${view.scores[engine]}; it must be a number`);
+}
+
+function tied(view: RouterView, score: number, skip: number): number {
+  const { candidates, scores } = view;
+  let left = skip;
+  for (let place = 0; ; place++) {
+    const engine = candidates[place]!;
+    if (scores[engine] === score && left-- === 0) return engine;
+  }
+}
+
+/**
+ * Draws a candidate with probability proportional to exp(-x / temperature), x the score scaled to 0 (lowest) .. 1 (highest), as Dynamo's KV
+ * router samples. Equal scores are equally likely. One draw, none with a single candidate.
+ */
+export function softmaxScore(view: RouterView, temperature: number, random: Random): number {
+  const { candidates, count, scores } = view;
+  if (count === 1) return candidates[0]!;
+  let low = Number.POSITIVE_INFINITY;
+  let high = Number.NEGATIVE_INFINITY;
+  for (let place = 0; place < count; place++) {
+    const score = scores[candidates[place]!]!;
+    if (score < low) low = score;
+    if (score > high) high = score;
+  }
+  if (high === low) return candidates[Math.floor(random() * count)]!;
+  const scale = -1 / ((high - low) * temperature);
+  let sum = 0;
+  for (let place = 0; place < count; place++) sum += Math.exp((scores[candidates[place]!]! - low) * scale);
+  let left = random() * sum;
+  for (let place = 0; place < count - 1; place++) {
+    const engine = candidates[place]!;
+    left -= Math.exp((scores[engine]! - low) * scale);
+    if (left < 0) return engine;
+  }
+  return candidates[count - 1]!;
+}

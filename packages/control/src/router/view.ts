@@ -1,0 +1,56 @@
+import type { EngineView, NetworkView, RouterView } from '../policy/router-policy.js';
+
+/** One engine of a view made by hand; what is left out is 0 (`reportedAtNs`: -1). */
+export interface EngineSample extends Partial<Record<Exclude<keyof EngineView, 'count' | 'names'>, number>> {
+  readonly name?: string;
+  readonly overlapBlocks?: number;
+}
+
+export interface RouterViewSample {
+  readonly stage: number;
+  readonly blockTokens: number;
+  readonly engines: readonly EngineSample[];
+  /** Default: all engines. */
+  readonly candidates?: readonly number[];
+  readonly network?: NetworkView;
+  readonly nowNs?: number;
+  readonly prefillEngine?: number;
+}
+
+/** A view made by hand, to try a router policy without a run. */
+export function createRouterView(sample: RouterViewSample): RouterView {
+  const { engines, network = null, nowNs = 0, prefillEngine = -1 } = sample;
+  const candidates = [...(sample.candidates ?? engines.keys())].sort((a, b) => a - b);
+  return {
+    nowNs,
+    stage: sample.stage,
+    blockTokens: sample.blockTokens,
+    candidates,
+    count: candidates.length,
+    engines: createEngineView(engines),
+    overlapBlocks: engines.map((engine) => engine.overlapBlocks ?? 0),
+    network,
+    prefillEngine,
+    scores: new Float64Array(engines.length),
+  };
+}
+
+/** Engine columns made by hand, to try any policy without a run. */
+export function createEngineView(engines: readonly EngineSample[]): EngineView {
+  const column = (key: keyof EngineSample): Float64Array =>
+    Float64Array.from(engines, (engine) => (engine[key] as number | undefined) ?? (key === 'reportedAtNs' ? -1 : 0));
+  return {
+    count: engines.length,
+    names: engines.map((engine, index) => engine.name ?? `engine${index}`),
+    role: column('role'),
+    activeRequests: column('activeRequests'),
+    activePrefillTokens: column('activePrefillTokens'),
+    activeBlocks: column('activeBlocks'),
+    reportedAtNs: column('reportedAtNs'),
+    queuedTokens: column('queuedTokens'),
+    runningSequences: column('runningSequences'),
+    waitingSequences: column('waitingSequences'),
+    usedBlocks: column('usedBlocks'),
+    totalBlocks: column('totalBlocks'),
+  };
+}

@@ -1,0 +1,404 @@
+import { type ActorId, type ActorKind, type ActorReference, actorKind, type Context, message, record, type TimerId } from '@braess/kernel';
+import { cancelTransfer, linkReport, startTransfer, transferEnded } from '@braess/protocol';
+import {
+  type ChunkReceiver,
+  type ChunkSender,
+  closeReceiverFlow,
+  createChunkReceiver,
+  createChunkSender,
+  cutChunk,
+  nextSenderFlow,
+  notifySender,
+  receiveChunk,
+  resendDropped,
+  startSenderFlow,
+} from './chunk-nic.js';
+import type { ChunkPlan } from './chunk-options.js';
+import { acceptChunk, type ChunkSwitch, createChunkSwitch, releaseChunk, shouldPause } from './chunk-switch.js';
+import { flowIdOf, requesterOf, transferOf, transferStatus } from './flow-id.js';
+import { CHUNK_DROPPED, type OutputPort, setPaused, startSending } from './output-port.js';
+import { dcqcnSettings } from './rate-control.js';
+import { nextLink } from './routing.js';
+import { tier } from './topology.js';
+
+/** What the program passes for the actor of each node of the topology. */
+export interface ChunkNodeSetup {
+  readonly node: number;
+  /** Actor of each node, by node id. */
+  readonly actors: readonly ActorReference[];
+  /** Who hears the reports of this node's ports. */
+  readonly listeners: readonly ActorReference[];
+}
+
+/** A transfer at its source. */
+interface Outgoing {
+  readonly destination: number;
+  readonly startNs: number;
+  /** Link it leaves on; -1 while there is no way. */
+  link: number;
+  /** Bytes to send once there is a way again. */
+  heldBytes: number;
+  timer: TimerId;
+}
+
+/** A transfer at its destination; -1 until it has been announced. */
+interface Incoming {
+  transferBytes: number;
+  startNs: number;
+  source: number;
+}
+
+/** State of one node: a GPU, NIC, NVLink switch, switch, host or storage node. */
+export interface ChunkNodeState {
+  readonly node: number;
+  /** Actor id of the far end of each outgoing and each incoming link, by place. */
+  readonly outActors: Int32Array;
+  readonly inActors: Int32Array;
+  readonly listeners: number[];
+  readonly chunkSwitch: ChunkSwitch;
+  /** One sender an outgoing link; none at nodes that only pass on. */
+  readonly senders: ChunkSender[];
+  readonly injectNs: Float64Array;
+  readonly receiver: ChunkReceiver;
+  readonly outgoing: Map<number, Outgoing>;
+  readonly incoming: Map<number, Incoming>;
+  /** Shares of links that are not whole: link, share, ... ascending by link. */
+  shares: number[];
+  ticking: boolean;
+  readonly lastSentBytes: Float64Array;
+  readonly lastMarks: Float64Array;
+  readonly lastPausedNs: Float64Array;
+  acceptedBytes: number;
+  deliveredBytes: number;
+  /** Bytes that arrived for a transfer already given up. */
+  strayBytes: number;
+}
+
+/** Port -> telemetry, each period with traffic. */
+export const portUse = record('portUse', ['link', 'utilisation', 'transferBytes', 'highestQueuedBytes', 'marks', 'pausedNs']);
+
+const chunk = message('chunk', ['flow', 'bytes', 'source', 'destination', 'link', 'marked']);
+const chunkLeft = message('chunkLeft', ['place']);
+const chunkInject = message('chunkInject', ['place']);
+const chunkPause = message('chunkPause', ['link', 'paused']);
+const chunkSignal = message('chunkSignal', ['code', 'flow', 'value', 'timeNs', 'origin', 'target']);
+const chunkUnreachable = message('chunkUnreachable', ['flow']);
+const chunkTick = message('chunkTick');
+/** Fabric actor -> every node: from now on route by this share of a link. */
+export const chunkLinkShare = message('chunkLinkShare', ['first', 'count', 'share']);
+
+const code = { announce: 0, congestion: 1, lost: 2, close: 3 } as const;
+
+export function chunkNodeKind(plan: ChunkPlan): ActorKind<'chunkNode', string, ChunkNodeSetup> {
+  const steps = new ChunkSteps(plan);
+  return actorKind({
+    name: 'chunkNode',
+    messages: {
+      startTransfer,
+      cancelTransfer,
+      chunk,
+      chunkLeft,
+      chunkInject,
+      chunkPause,
+      chunkSignal,
+      chunkUnreachable,
+      chunkTick,
+      chunkLinkShare,
+    },
+    streams: ['marks'],
+    state: (setup: ChunkNodeSetup) => steps.createState(setup),
+    on: {
+      startTransfer(state, { sender, transfer, source, destination, transferBytes }, context) {
+        steps.open(state, context, flowIdOf(sender, transfer), source, destination, transferBytes);
+      },
+      cancelTransfer: (state, { sender, transfer }, context) => steps.giveUp(state, context, flowIdOf(sender, transfer), transferStatus.cancelled),
+      chunk: (state, { flow, bytes, source, destination, link, marked }, context) =>
+        steps.arrive(state, context, flow, bytes, source, destination, link, marked === 1),
+      chunkLeft: (state, { place }, context) => steps.left(state, context, place),
+      chunkInject(state, { place }, context) {
+        state.injectNs[place] = -1;
+        steps.inject(state, context, place);
+      },
+      chunkPause(state, { link, paused }, context) {
+        const place = plan.outPlace[link]!;
+        setPaused(state.chunkSwitch.ports[place]!, paused === 1, context.now);
+        steps.send(state, context, place);
+        steps.inject(state, context, place);
+      },
+      chunkSignal: (state, view, context) => steps.signalled(state, context, view.code, view.flow, view.value, view.timeNs, view.origin, view.target),
+      chunkUnreachable: (state, { flow }, context) => steps.giveUp(state, context, flow, transferStatus.unreachable),
+      chunkTick: (state, _message, context) => steps.tick(state, context),
+      chunkLinkShare: (state, { first, count, share }, context) => steps.setShare(state, context, first, count, share),
+    },
+  });
+}
+
+type ChunkContext = Context<'marks'>;
+
+/** Constants and the steps of a chunk's life; holds no state of its own. */
+class ChunkSteps {
+  readonly plan: ChunkPlan;
+
+  constructor(plan: ChunkPlan) {
+    this.plan = plan;
+  }
+
+  createState({ node, actors, listeners }: ChunkNodeSetup): ChunkNodeState {
+    const { plan } = this;
+    const { topology, chunkBytes, pauseAboveBytes } = plan;
+    const [out, into] = [Array.from(plan.linksFrom(node)), Array.from(plan.linksTo(node))];
+    const resumeAtBytes = pauseAboveBytes === Number.POSITIVE_INFINITY ? 0 : Math.floor(pauseAboveBytes / 2);
+    // The last ingress is the node's own sending.
+    const chunkSwitch = createChunkSwitch(out.map((link) => plan.createPort(link)), into.length + 1, pauseAboveBytes, resumeAtBytes);
+    return {
+      node,
+      outActors: Int32Array.from(out, (link) => (actors[topology.linkTo[link]!] as ActorReference).id),
+      inActors: Int32Array.from(into, (link) => (actors[topology.linkFrom[link]!] as ActorReference).id),
+      listeners: listeners.map((listener) => listener.id),
+      chunkSwitch,
+      senders: plan.isEndpoint(node) ? out.map((link) => createChunkSender(chunkBytes, dcqcnSettings(plan.lineBytesPerSecond(link)))) : [],
+      injectNs: new Float64Array(out.length).fill(-1),
+      receiver: createChunkReceiver(dcqcnSettings(1).notificationPeriodNs),
+      outgoing: new Map(),
+      incoming: new Map(),
+      shares: [],
+      ticking: false,
+      lastSentBytes: new Float64Array(out.length),
+      lastMarks: new Float64Array(out.length),
+      lastPausedNs: new Float64Array(out.length),
+      acceptedBytes: 0,
+      deliveredBytes: 0,
+      strayBytes: 0,
+    };
+  }
+
+  open(state: ChunkNodeState, context: ChunkContext, flow: number, source: number, destination: number, transferBytes: number): void {
+    const { node } = state;
+    if (source !== node || !this.plan.isEndpoint(node)) {
+      const { nodeNames } = this.plan.topology;
+      throw new Error(`a transfer from ${nodeNames[source]} came to ${nodeNames[node]}; send it to the actor of its source (endpointOf)`);
+    }
+    if (state.outgoing.has(flow)) throw new Error(`transfer ${transferOf(flow)} of actor ${requesterOf(flow)} is under way already`);
+    if (transferBytes === 0 || source === destination) {
+      this.answer(state, context, flow, source, destination, transferStatus.arrived, context.now, transferBytes);
+      return;
+    }
+    state.acceptedBytes += transferBytes;
+    const outgoing: Outgoing = { destination, startNs: context.now, link: -1, heldBytes: transferBytes, timer: -1 };
+    state.outgoing.set(flow, outgoing);
+    this.signal(state, context, code.announce, flow, transferBytes, context.now, node, destination);
+    this.findWay(state, context, flow, outgoing);
+  }
+
+  giveUp(state: ChunkNodeState, context: ChunkContext, flow: number, status: number): void {
+    const outgoing = state.outgoing.get(flow);
+    if (outgoing === undefined) return;
+    state.outgoing.delete(flow);
+    if (outgoing.timer >= 0) context.cancelTimer(outgoing.timer);
+    for (const sender of state.senders) {
+      const at = sender.flows.findIndex((each) => each.flowId === flow);
+      if (at >= 0) sender.flows.splice(at, 1);
+    }
+    // The destination answers: it alone knows what has arrived, and whether all of it has.
+    this.signal(state, context, code.close, flow, status, context.now, state.node, outgoing.destination);
+  }
+
+  arrive(
+    state: ChunkNodeState,
+    context: ChunkContext,
+    flow: number,
+    bytes: number,
+    source: number,
+    destination: number,
+    link: number,
+    marked: boolean,
+  ): void {
+    if (destination === state.node) this.take(state, context, flow, bytes, source, marked);
+    else this.forward(state, context, flow, bytes, source, destination, link, marked);
+  }
+
+  private forward(
+    state: ChunkNodeState,
+    context: ChunkContext,
+    flow: number,
+    bytes: number,
+    source: number,
+    destination: number,
+    link: number,
+    marked: boolean,
+  ): void {
+    const { plan } = this;
+    const next = nextLink(plan.topology, plan.routesFor(state.shares), state.node, source, destination, flow);
+    if (next < 0) {
+      this.signal(state, context, code.lost, flow, bytes, context.now, state.node, source);
+      return;
+    }
+    const ingress = plan.inPlace[link]!;
+    const place = plan.outPlace[next]!;
+    const outcome = acceptChunk(state.chunkSwitch, ingress, place, flow, bytes, marked, () => context.random('marks'));
+    if (outcome === CHUNK_DROPPED) this.signal(state, context, code.lost, flow, bytes, context.now, state.node, source);
+    if (shouldPause(state.chunkSwitch, ingress)) this.pause(state, context, link, true);
+    this.send(state, context, place);
+  }
+
+  private take(state: ChunkNodeState, context: ChunkContext, flow: number, bytes: number, source: number, marked: boolean): void {
+    const incoming = state.incoming.get(flow);
+    if (incoming === undefined) {
+      state.strayBytes += bytes;
+      return;
+    }
+    state.deliveredBytes += bytes;
+    if (receiveChunk(state.receiver, flow, bytes, marked, context.now)) {
+      this.signal(state, context, code.congestion, flow, 0, context.now, state.node, source);
+    }
+    if (state.receiver.receivedBytes.get(flow) === incoming.transferBytes) this.finish(state, context, flow, transferStatus.arrived);
+  }
+
+  /** At the destination: the transfer is over. */
+  private finish(state: ChunkNodeState, context: ChunkContext, flow: number, status: number): void {
+    const { source, startNs } = state.incoming.get(flow) as Incoming;
+    state.incoming.delete(flow);
+    const movedBytes = closeReceiverFlow(state.receiver, flow);
+    this.answer(state, context, flow, source, state.node, status, startNs, movedBytes);
+    if (status === transferStatus.arrived) this.signal(state, context, code.close, flow, status, context.now, state.node, source);
+  }
+
+  private answer(
+    _state: ChunkNodeState,
+    context: ChunkContext,
+    flow: number,
+    source: number,
+    destination: number,
+    status: number,
+    startNs: number,
+    movedBytes: number,
+  ): void {
+    const { leastDelayNs } = this.plan.options;
+    const networkTier = tier(this.plan.topology, source, destination);
+    context.send(requesterOf(flow) as ActorId, transferEnded, leastDelayNs, transferOf(flow), status, startNs, movedBytes, networkTier);
+  }
+
+  /** Sends a control message on towards its target, or takes it in. */
+  private signal(
+    state: ChunkNodeState,
+    context: ChunkContext,
+    kind: number,
+    flow: number,
+    value: number,
+    timeNs: number,
+    origin: number,
+    target: number,
+  ): void {
+    const { plan } = this;
+    const link = plan.signalLink(state.node, target, flow);
+    const to = state.outActors[plan.outPlace[link]!] as ActorId;
+    context.send(to, chunkSignal, cableNs(plan, link), kind, flow, value, timeNs, origin, target);
+  }
+
+  signalled(
+    state: ChunkNodeState,
+    context: ChunkContext,
+    kind: number,
+    flow: number,
+    value: number,
+    timeNs: number,
+    origin: number,
+    target: number,
+  ): void {
+    if (target !== state.node) this.signal(state, context, kind, flow, value, timeNs, origin, target);
+    else if (kind === code.announce) state.incoming.set(flow, { transferBytes: value, startNs: timeNs, source: origin });
+    else if (kind === code.close) this.closed(state, context, flow, value);
+    else if (kind === code.lost) this.sendAgain(state, context, flow, value);
+    else {
+      const outgoing = state.outgoing.get(flow);
+      if (outgoing !== undefined && outgoing.link >= 0) notifySender(this.senderOf(state, outgoing), flow, context.now);
+    }
+  }
+
+  private closed(state: ChunkNodeState, context: ChunkContext, flow: number, status: number): void {
+    if (state.incoming.has(flow)) this.finish(state, context, flow, status);
+    else state.outgoing.delete(flow);
+  }
+
+  private sendAgain(state: ChunkNodeState, context: ChunkContext, flow: number, bytes: number): void {
+    const outgoing = state.outgoing.get(flow);
+    if (outgoing === undefined) return;
+    if (outgoing.link < 0) {
+      outgoing.heldBytes += bytes;
+      return;
+    }
+    resendDropped(this.senderOf(state, outgoing), flow, bytes, context.now);
+    this.inject(state, context, this.plan.outPlace[outgoing.link]!);
+  }
+
+  private senderOf(state: ChunkNodeState, outgoing: Outgoing): ChunkSender {
+    return state.senders[this.plan.outPlace[outgoing.link]!]!;
+  }
+
+  /** Puts what a transfer has left on the link it now takes; without one it waits. */
+  private findWay(state: ChunkNodeState, context: ChunkContext, flow: number, outgoing: Outgoing): void {
+    const { plan } = this;
+    const link = nextLink(plan.topology, plan.routesFor(state.shares), state.node, state.node, outgoing.destination, flow);
+    if (link !== outgoing.link && outgoing.link >= 0) {
+      const { flows } = this.senderOf(state, outgoing);
+      const at = flows.findIndex((each) => each.flowId === flow);
+      if (at >= 0) outgoing.heldBytes += flows.splice(at, 1)[0]!.leftBytes;
+    }
+    const moved = link !== outgoing.link;
+    outgoing.link = link;
+    if (link < 0) {
+      if (outgoing.timer < 0) outgoing.timer = context.timer(chunkUnreachable, plan.options.unreachableAfterNs ?? 1e9, flow);
+      return;
+    }
+    if (outgoing.timer >= 0) context.cancelTimer(outgoing.timer);
+    outgoing.timer = -1;
+    if (!moved || outgoing.heldBytes === 0) return;
+    startSenderFlow(this.senderOf(state, outgoing), flow, outgoing.heldBytes, context.now);
+    outgoing.heldBytes = 0;
+    this.inject(state, context, plan.outPlace[link]!);
+  }
+
+  /** Cuts the next chunk when the port is free: chunks wait in the sender, not in its queue. */
+  inject(state: ChunkNodeState, context: ChunkContext, place: number): void {
+    const sender = state.senders[place];
+    const port = state.chunkSwitch.ports[place]!;
+    if (sender === undefined || port.length > 0 || port.paused) return;
+    const index = nextSenderFlow(sender);
+    if (index < 0) return;
+    const { flowId, nextSendNs } = sender.flows[index]!;
+    if (nextSendNs > context.now) {
+      // One wake-up a port: an earlier one than is pending is set besides it, a later one is set when that comes.
+      const pendingNs = state.injectNs[place]!;
+      if (pendingNs >= 0 && pendingNs <= nextSendNs) return;
+      state.injectNs[place] = nextSendNs;
+      context.send(context.self, chunkInject, nextSendNs - context.now, place);
+      return;
+    }
+    const bytes = cutChunk(sender, index, context.now);
+    acceptChunk(state.chunkSwitch, state.inActors.length, place, flowId, bytes, false, () => context.random('marks'));
+    this.send(state, context, place);
+  }
+
+  /** Starts on the chunk at the head of a port: it arrives at the far end a transmission and a cable later. */
+  send(state: ChunkNodeState, context: ChunkContext, place: number): void {
+    const { plan } = this;
+    const port = state.chunkSwitch.ports[place]!;
+    const leavesNs = startSending(port, context.now);
+    if (leavesNs < 0) return;
+    context.send(context.self, chunkLeft, leavesNs - context.now, place);
+    this.startTicking(state, context);
+  }
+
+  left(state: ChunkNodeState, context: ChunkContext, place: number): void {
+    const { plan } = this;
+    const goesOn = releaseChunk(state.chunkSwitch, place);
+    const port = state.chunkSwitch.ports[place]!;
+    void port;
+    void plan;
+    void goesOn;
+  }
+}
+
+function cableNs(plan: ChunkPlan, link: number): number {
+  return Math.max(1, plan.topology.linkLatencyNs[link]!);
+}

@@ -1,0 +1,267 @@
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import {
+  type ClusterPlan,
+  clusterProgram,
+  definedOnly,
+  loadWorkload,
+  planCluster,
+  type ReadScenario,
+  RunRecorder,
+  readScenario,
+  recorderFacts,
+  type Scenario,
+  seriesPeriodNs,
+} from '@braess/cluster';
+import { type Pace, type PacingReport, type Run, type RunResult, RunObserver, startRun } from '@braess/kernel';
+import { closeRunFolder, type FolderSummary, openRunFolder, type RunFolder, SERIES_METRICS, type SummaryOptions } from '@braess/telemetry';
+import type { RequestTable } from '@braess/workload';
+
+export interface RunScenarioOptions {
+  /** Scenario file. */
+  readonly file: string;
+  /** Settings `path=value` over it. */
+  readonly settings?: readonly string[];
+  readonly shards?: number | 'auto';
+  readonly pace?: Pace;
+  /** Run folder; default the next free runs/<name>-<number>. */
+  readonly out?: string;
+  /** Ends the run early; what there is gets written. */
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: RunProgress) => void;
+  /** Send every message through the codec: proves that actors share nothing. */
+  readonly strict?: boolean;
+  /** 'memory' runs on this thread. */
+  readonly transport?: 'threads' | 'memory' | 'bridged';
+  /** Command that repeats the run; printed with failures. */
+  readonly replay?: string;
+}
+
+export interface RunProgress {
+  readonly simulatedSeconds: number;
+  /** Requests ended, of all there are. */
+  readonly ended: number;
+  readonly requests: number;
+  readonly eventsPerSecond: number;
+  readonly remainingSeconds: number | undefined;
+}
+
+/** What `braess run --json` prints. */
+export interface ScenarioSummary extends FolderSummary {
+  readonly name: string;
+  readonly seed: string;
+  readonly folder: string;
+  /** Simulated time at which the run stopped by --until or Ctrl-C rather than by itself. */
+  readonly stopped: boolean;
+  readonly shards: number;
+  readonly recordFingerprint: string;
+  /** Wall time of the event loop alone. */
+  readonly loopSeconds: number;
+  readonly windows: number;
+  readonly pacing: PacingReport | null;
+  /** What does not add up; empty when every request is accounted for. */
+  readonly faults: readonly string[];
+  /** Requests rejected or failed, or left over at the end of a run that ended by itself. */
+  readonly lost: number;
+}
+
+/**
+ * Runs a scenario on worker threads (also one shard) and writes its run folder. Wall time counts from the first byte of the trace to the closed
+ * Parquet files. @throws ScenarioError, TraceError, KernelError; a failed run leaves a folder of status `failed`.
+ */
+export async function runScenario(options: RunScenarioOptions): Promise<ScenarioSummary> {
+  const read = readScenario(options.file, options.settings);
+  const plan = planCluster(read);
+  const folder = options.out ?? freeFolder(read.scenario.name);
+  const startedMs = performance.now();
+  const { table } = await loadWorkload(read);
+  return runLoaded({ read, plan, table, folder, startedMs }, options);
+}
+
+interface Loaded {
+  readonly read: ReadScenario;
+  readonly plan: ClusterPlan;
+  readonly table: RequestTable;
+  readonly folder: string;
+  readonly startedMs: number;
+}
+
+async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<ScenarioSummary> {
+  const { read, plan, table } = loaded;
+  const { scenario } = read;
+  const { shards = 1, pace = 'max', strict = false, transport = 'threads', replay } = options;
+  const seriesNs = seriesPeriodNs(scenario, table);
+  const observer = new RunObserver();
+  let recorder: RunRecorder | undefined;
+  const run = startRun(
+    clusterProgram,
+    { plan, table, seriesNs },
+    {
+      seed: scenario.seed,
+      shards,
+      pace,
+      strict,
+      transport,
+      observer,
+      ...(scenario.untilSeconds === undefined ? {} : { untilNs: Math.round(scenario.untilSeconds * 1e9) }),
+      ...(replay === undefined ? {} : { replay }),
+      sink: { write: (records) => recorder?.write(records) },
+    },
+  );
+  const folder = openFolder(loaded, run.model.actorNames);
+  // Before the run's first record: those come in later turns of the event loop.
+  recorder = new RunRecorder({ folder, seriesNs, ...recorderFacts(plan, run.model.actorNames) });
+  if (options.onProgress !== undefined) followProgress(observer, recorder, loaded, options.onProgress);
+  const result = await awaitRun(run, folder, recorder, options.signal);
+  return finish(loaded, folder, recorder, result);
+}
+
+function openFolder(loaded: Loaded, actorNames: readonly string[]): RunFolder {
+  const { read, table, folder } = loaded;
+  const { scenario } = read;
+  return openRunFolder({
+    folder,
+    scenario,
+    seed: scenario.seed,
+    versions: { braess: version, node: process.versions.node },
+    names: {
+      actors: [...actorNames],
+      tenants: table.tenantNames,
+      networkTiers: networkTierNames,
+      metrics: SERIES_METRICS,
+      policies: [],
+      notes: [],
+    },
+    summary: summaryOptions(scenario, table),
+  });
+}
+
+const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+
+/** Network distance between two engines, by the tier numbers of the fabric. */
+const networkTierNames = ['same node', 'same rack', 'same pod', 'across pods', 'across zones'];
+
+function summaryOptions(scenario: Scenario, table: RequestTable): SummaryOptions {
+  const { slo, tenants } = scenario.workload;
+  const tenantSlos = new Map(
+    tenants.flatMap((tenant) => (tenant.slo === undefined ? [] : [[table.tenantNames.indexOf(tenant.name), definedOnly(tenant.slo)] as const])),
+  );
+  return {
+    warmupNs: Math.round(scenario.warmupSeconds * 1e9),
+    ...(slo === undefined ? {} : { slo: definedOnly(slo) }),
+    ...(tenantSlos.size === 0 ? {} : { tenantSlos }),
+  };
+}
+
+async function awaitRun(run: Run, folder: RunFolder, recorder: RunRecorder, signal: AbortSignal | undefined): Promise<RunResult> {
+  const stop = (): void => run.stop();
+  if (signal?.aborted === true) stop();
+  signal?.addEventListener('abort', stop, { once: true });
+  try {
+    return await run.result;
+  } catch (error) {
+    // What there is can still be looked at.
+    recorder.finish();
+    const facts = { fingerprint: '', wallSeconds: 0, events: 0, peakRssMb: peakRssMb() };
+    closeRunFolder(folder, recorder.itl, facts, { status: 'failed' });
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', stop);
+  }
+}
+
+function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result: RunResult): ScenarioSummary {
+  const { read, table, startedMs } = loaded;
+  recorder.finish();
+  const endedByItself = !result.stopped && (read.scenario.untilSeconds === undefined || recorder.counts.inFlight === 0);
+  const summary = closeRunFolder(
+    folder,
+    recorder.itl,
+    // Called once the files are closed.
+    () => ({
+      fingerprint: result.fingerprint,
+      events: result.eventCount,
+      wallSeconds: (performance.now() - startedMs) / 1e3,
+      peakRssMb: peakRssMb(),
+    }),
+    {
+      status: result.stopped ? 'interrupted' : 'complete',
+      simulatedNs: endedByItself ? recorder.lastNs : result.stoppedNs,
+    },
+  );
+  const faults = conservationFaults(recorder, summary, table.requestCount, endedByItself);
+  return {
+    name: read.scenario.name,
+    folder: loaded.folder,
+    ...summary,
+    seed: result.seed,
+    stopped: !endedByItself,
+    shards: result.shards,
+    recordFingerprint: result.recordFingerprint,
+    loopSeconds: result.loopMs / 1e3,
+    windows: result.rounds,
+    pacing: result.pacing ?? null,
+    faults,
+    lost: summary.rejected + summary.failed + (endedByItself ? summary.inFlight : 0),
+  };
+}
+
+/** Submitted = completed + rejected + failed + in flight, three ways: as records counted them, as rows were written, and as the workload has them. */
+export function conservationFaults(
+  recorder: Pick<RunRecorder, 'counts' | 'abandonedTurns'>,
+  summary: Pick<FolderSummary, 'submitted' | 'completed' | 'rejected' | 'failed' | 'inFlight'>,
+  requests: number,
+  endedByItself: boolean,
+): string[] {
+  const { counts } = recorder;
+  const faults: string[] = [];
+  const sum = counts.completed + counts.rejected + counts.failed + counts.inFlight;
+  if (counts.submitted !== sum) {
+    faults.push(
+      `${counts.submitted} requests submitted, but ${counts.completed} completed + ${counts.rejected} rejected + ${counts.failed} failed + ${counts.inFlight} in flight = ${sum}`,
+    );
+  }
+  for (const name of ['submitted', 'completed', 'rejected', 'failed', 'inFlight'] as const) {
+    if (summary[name] !== counts[name]) faults.push(`${counts[name]} requests ${name} by the records, ${summary[name]} by the rows written`);
+  }
+  if (endedByItself && counts.inFlight > 0) faults.push(`the run ended by itself with ${counts.inFlight} requests in flight: they wait for ever`);
+  if (endedByItself && counts.submitted + recorder.abandonedTurns !== requests) {
+    faults.push(`the run ended by itself after ${counts.submitted} of ${requests} requests were submitted`);
+  }
+  return faults;
+}
+
+function followProgress(observer: RunObserver, recorder: RunRecorder, loaded: Loaded, onProgress: (progress: RunProgress) => void): void {
+  const { table, read } = loaded;
+  const requests = table.requestCount;
+  const lastNs = Math.min(
+    requests === 0 ? 0 : (table.arrivalNs[requests - 1] as number),
+    read.scenario.untilSeconds === undefined ? Number.POSITIVE_INFINITY : read.scenario.untilSeconds * 1e9,
+  );
+  observer.on('progress', ({ nowNs, eventsPerSecond, wallMs }) => {
+    const { completed, rejected, failed } = recorder.counts;
+    const share = lastNs > 0 ? Math.min(1, nowNs / lastNs) : 0;
+    onProgress({
+      simulatedSeconds: nowNs / 1e9,
+      ended: completed + rejected + failed,
+      requests,
+      eventsPerSecond,
+      remainingSeconds: share > 0 ? (wallMs * (1 - share)) / share / 1e3 : undefined,
+    });
+  });
+}
+
+/** Most memory the process ever had resident, MB (10^6 bytes). */
+export function peakRssMb(): number {
+  return (process.resourceUsage().maxRSS * 1024) / 1e6;
+}
+
+function freeFolder(name: string): string {
+  for (let number = 1; ; number++) {
+    const folder = join('runs', `${name}-${number}`);
+    if (!existsSync(folder)) return folder;
+  }
+}
+

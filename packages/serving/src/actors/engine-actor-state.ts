@@ -1,0 +1,219 @@
+import type { TimerId } from '@braess/kernel';
+import { submitRefusal } from '../engine.js';
+import { createEngine, type EngineState, engineStatus } from '../engine-state.js';
+import type { EngineKindOptions, EngineSetup } from './engine-options.js';
+import { createGapLog, type GapLog } from './gap-log.js';
+import type { Inquiry } from './onboarding.js';
+
+/** Why an engine refused a request: the codes of the scheduler, and a request that its role does not serve. */
+export const engineRefusal = { ...submitRefusal, wrongRole: -6 } as const;
+
+/** What a request asks of its engine. */
+export const requestKind = { whole: 0, prefillOnly: 1, decodeOnly: 2 } as const;
+
+/** What the actor knows of each request beyond the scheduler's table, by slot. */
+export interface RequestColumns {
+  capacity: number;
+  request: Float64Array;
+  frontend: Int32Array;
+  /** A value of `requestKind`. */
+  kind: Uint8Array;
+  streaming: Uint8Array;
+  /** Tokens told to a streaming client. */
+  toldTokens: Int32Array;
+  prefillEngine: Int32Array;
+  arrivalNs: Float64Array;
+  firstTokenNs: Float64Array;
+  longestGapNs: Float64Array;
+  /** Clock of the gap log at its last token that began a run of gaps. */
+  gapsSince: Float64Array;
+  /** Number of the transfer under way, -1 for none. */
+  transfer: Float64Array;
+  transferStartNs: Float64Array;
+  transferEndNs: Float64Array;
+  transferBytes: Float64Array;
+  networkTier: Int8Array;
+  /** 1 while the prompt counts in `queuedTokens`. */
+  queued: Uint8Array;
+  /** Tokens found in each tier below HBM. */
+  tierTokens: [Float64Array, Float64Array, Float64Array];
+  /** The answer of the tiers that the request was submitted with, -1 for none. */
+  inquiry: Float64Array;
+}
+
+/** State of an engine actor: plain data. */
+export interface EngineActorState<Pool> {
+  engine: EngineState<Pool>;
+  columns: RequestColumns;
+  /** Slot of each live request that is not on its way out. */
+  slots: Map<number, number>;
+  /** Speed of each GPU of the group. */
+  memberSpeeds: Float64Array;
+  gpus: Int32Array;
+  tiers: Int32Array;
+  inquiries: Map<number, Inquiry>;
+  inquiryCount: number;
+  transferCount: number;
+  /** The timer at the engine's next event; Infinity when none is set. */
+  wakeTimer: TimerId;
+  wakeAtNs: number;
+  reportSet: boolean;
+  eventsSet: boolean;
+  telemetrySet: boolean;
+  telemetryLost: boolean;
+  kvSequence: number;
+  reportedRole: number;
+  reportedStatus: number;
+  /** Prompt tokens of requests that are not through prefill. */
+  queuedTokens: number;
+  streamingCount: number;
+  gaps: GapLog;
+  /** Totals since the start, and what the last record of them said. */
+  totals: EngineTotals;
+  recorded: EngineTotals;
+}
+
+export interface EngineTotals {
+  atNs: number;
+  acceptedRequests: number;
+  refusedRequests: number;
+  finishedRequests: number;
+  failedRequests: number;
+  leftRequests: number;
+  decodeTokens: number;
+  prefillTokens: number;
+  hitTokens: number;
+  transferBytes: number;
+  busyNs: number;
+  passes: number;
+  preemptions: number;
+  flopNs: number;
+  bandwidthNs: number;
+}
+
+export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, setup: EngineSetup): EngineActorState<Pool> {
+  const { rules } = options;
+  const wantsEvents = (options.kvEvents?.to.length ?? 0) > 0 || (setup.tiers?.length ?? 0) > 0;
+  const engine = createEngine({
+    role: setup.role,
+    rules,
+    timing: options.timing,
+    pool: options.blocks.createPool(rules.capacityBlocks, rules.blockTokens, wantsEvents),
+  });
+  if (setup.started === false) engine.status = engineStatus.dead;
+  if (!(Number.isInteger(setup.members) && setup.members >= 1))
+    throw new Error(`engine: ${setup.members} members; a group has one GPU or more`);
+  return {
+    engine,
+    columns: createColumns(engine.requests.capacity),
+    slots: new Map(),
+    memberSpeeds: new Float64Array(setup.members).fill(1),
+    gpus: Int32Array.from(setup.gpus ?? [], (gpu) => gpu.id),
+    tiers: Int32Array.from(setup.tiers ?? [], (tier) => tier.id),
+    inquiries: new Map(),
+    inquiryCount: 0,
+    transferCount: 0,
+    wakeTimer: -1,
+    wakeAtNs: Number.POSITIVE_INFINITY,
+    reportSet: false,
+    eventsSet: false,
+    telemetrySet: false,
+    telemetryLost: false,
+    kvSequence: 0,
+    reportedRole: engine.role,
+    reportedStatus: engine.status,
+    queuedTokens: 0,
+    streamingCount: 0,
+    gaps: createGapLog(),
+    totals: createTotals(),
+    recorded: createTotals(),
+  };
+}
+
+function createTotals(): EngineTotals {
+  return {
+    atNs: 0,
+    acceptedRequests: 0,
+    refusedRequests: 0,
+    finishedRequests: 0,
+    failedRequests: 0,
+    leftRequests: 0,
+    decodeTokens: 0,
+    prefillTokens: 0,
+    hitTokens: 0,
+    transferBytes: 0,
+    busyNs: 0,
+    passes: 0,
+    preemptions: 0,
+    flopNs: 0,
+    bandwidthNs: 0,
+  };
+}
+
+function createColumns(capacity: number): RequestColumns {
+  return {
+    capacity,
+    request: new Float64Array(capacity),
+    frontend: new Int32Array(capacity),
+    kind: new Uint8Array(capacity),
+    streaming: new Uint8Array(capacity),
+    toldTokens: new Int32Array(capacity),
+    prefillEngine: new Int32Array(capacity),
+    arrivalNs: new Float64Array(capacity),
+    firstTokenNs: new Float64Array(capacity),
+    longestGapNs: new Float64Array(capacity),
+    gapsSince: new Float64Array(capacity),
+    transfer: new Float64Array(capacity),
+    transferStartNs: new Float64Array(capacity),
+    transferEndNs: new Float64Array(capacity),
+    transferBytes: new Float64Array(capacity),
+    networkTier: new Int8Array(capacity),
+    queued: new Uint8Array(capacity),
+    tierTokens: [new Float64Array(capacity), new Float64Array(capacity), new Float64Array(capacity)],
+    inquiry: new Float64Array(capacity),
+  };
+}
+
+/** Starts the row of a slot, with room for as many as the scheduler has. */
+export function openRow(
+  columns: RequestColumns,
+  capacity: number,
+  slot: number,
+  request: number,
+  frontend: number,
+  kind: number,
+  prefillEngine: number,
+  nowNs: number,
+): void {
+  if (columns.capacity < capacity) growColumns(columns, capacity);
+  columns.request[slot] = request;
+  columns.frontend[slot] = frontend;
+  columns.kind[slot] = kind;
+  columns.streaming[slot] = 0;
+  columns.toldTokens[slot] = 0;
+  columns.prefillEngine[slot] = prefillEngine;
+  columns.arrivalNs[slot] = nowNs;
+  columns.firstTokenNs[slot] = -1;
+  columns.longestGapNs[slot] = 0;
+  columns.gapsSince[slot] = Number.POSITIVE_INFINITY;
+  columns.transfer[slot] = -1;
+  columns.transferStartNs[slot] = -1;
+  columns.transferEndNs[slot] = -1;
+  columns.transferBytes[slot] = 0;
+  columns.networkTier[slot] = -1;
+  columns.queued[slot] = 0;
+  columns.inquiry[slot] = -1;
+  columns.tierTokens[0][slot] = 0;
+  columns.tierTokens[1][slot] = 0;
+  columns.tierTokens[2][slot] = 0;
+}
+
+function growColumns(columns: RequestColumns, capacity: number): void {
+  const larger = createColumns(capacity);
+  for (const key of Object.keys(larger) as (keyof RequestColumns)[]) {
+    const column = larger[key];
+    if (Array.isArray(column)) for (const [tier, values] of column.entries()) values.set(columns.tierTokens[tier]!);
+    else if (typeof column !== 'number') column.set(columns[key] as never);
+  }
+  Object.assign(columns, larger);
+}

@@ -1,0 +1,302 @@
+import { type ActorKind, actorKind, type Context } from '@braess/kernel';
+import {
+  cancel as cancelMessage,
+  changeRole as changeRoleMessage,
+  decode,
+  fetched,
+  lookupAnswer,
+  memberSpeed,
+  prefill,
+  releaseKv,
+  setTelemetryLoss,
+  startEngine as startEngineMessage,
+  transferEnded,
+} from '@braess/protocol';
+import {
+  cancel,
+  changeRole,
+  killEngine,
+  nextEventNs,
+  releaseHeld,
+  reportGaps,
+  setSpeedFactor,
+  settleEngine,
+  startEngine,
+} from '../engine.js';
+import { engineStatus, liveRequests, passKind, slotState } from '../engine-state.js';
+import { createEngineActorState, type EngineActorState, requestKind } from './engine-actor-state.js';
+import type { EngineKindOptions, EngineSetup } from './engine-options.js';
+import { abandonKv, closeSlot, endFetch, endMove, failMove, runEngine, serves, submitRequest, takeEvents } from './engine-requests.js';
+import {
+  createScope,
+  type EngineScope,
+  engineEventsDue,
+  engineReport,
+  engineTelemetry,
+  engineWake,
+  promiseQuiet,
+  scratchEvents,
+  setWake,
+  speechDelayNs,
+} from './engine-scope.js';
+import { emitRecords, eventsWait, sendEvents, sendLoad, sendState, setPeriods, tendEvents } from './engine-telemetry.js';
+import { failInquiries, giveUpInquiry, startInquiry, takeAnswer } from './inquiries.js';
+
+const messages = {
+  prefill,
+  decode,
+  cancel: cancelMessage,
+  releaseKv,
+  transferEnded,
+  lookupAnswer,
+  fetched,
+  memberSpeed,
+  changeRole: changeRoleMessage,
+  startEngine: startEngineMessage,
+  setTelemetryLoss,
+  engineWake,
+  engineReport,
+  engineEventsDue,
+  engineTelemetry,
+};
+
+/** The kind of an engine actor: its set-up is an `EngineSetup`, its state an `EngineActorState`. */
+export type EngineKind = ActorKind<string, keyof typeof messages & string, EngineSetup>;
+
+/**
+ * The scheduler of a tensor-parallel group as an actor. Requests come by `prefill` (whole, or the prompt only) and `decode`; the sender gets the reports. It
+ * wakes at its next event only, so passes that nobody sees cost nothing. Lazy and stepwise engines send the same messages at the same times.
+ */
+export function engineKind<Pool>(options: EngineKindOptions<Pool>): EngineKind {
+  const scope = createScope(options);
+  return actorKind({
+    name: options.name ?? 'engine',
+    messages,
+    ...(options.sendsTo === undefined ? {} : { sendsTo: options.sendsTo }),
+    state: (setup: EngineSetup) => createEngineActorState(options, setup),
+    on: {
+      ...requestHandlers(scope),
+      ...kvHandlers(scope),
+      ...statusHandlers(scope),
+      engineWake(state, _message, context) {
+        state.wakeAtNs = Number.POSITIVE_INFINITY;
+        runEngine(scope, state, context);
+        settle(scope, state, context, 0);
+      },
+      engineReport(state, _message, context) {
+        state.reportSet = false;
+        catchUp(scope, state, context);
+        settleEngine(state.engine, options.blocks, context.now);
+        sendLoad(scope, state, context, speechDelayNs(state, context.now));
+        settle(scope, state, context, unknownDelay);
+      },
+      engineEventsDue(state, _message, context) {
+        state.eventsSet = false;
+        catchUp(scope, state, context);
+        sendEvents(scope, state, context, speechDelayNs(state, context.now));
+        settle(scope, state, context, 0);
+      },
+      engineTelemetry(state, _message, context) {
+        state.telemetrySet = false;
+        catchUp(scope, state, context);
+        reportGaps(state.engine, options.blocks, context.now, scratchEvents);
+        takeEvents(scope, state, context, scratchEvents, 0);
+        emitRecords(scope, state, context);
+        settle(scope, state, context, unknownDelay);
+      },
+    },
+  }) as unknown as EngineKind;
+}
+
+type State<Pool> = EngineActorState<Pool>;
+type Body = { readonly body: { readonly chain: Float64Array | null } };
+type Fields<Name extends string> = { readonly [Field in Name]: number };
+
+function requestHandlers<Pool>(scope: EngineScope<Pool>) {
+  return {
+    prefill(
+      state: State<Pool>,
+      message: Body & Fields<'sender' | 'request' | 'inputTokens' | 'outputTokens' | 'decodeHere'>,
+      context: Context,
+    ): void {
+      catchUp(scope, state, context);
+      const { request, sender, inputTokens, outputTokens } = message;
+      const chain = message.body.chain;
+      expectNew(state, request);
+      const kind = message.decodeHere === 1 ? requestKind.whole : requestKind.prefillOnly;
+      const asked =
+        state.tiers.length > 0 &&
+        chain !== null &&
+        startInquiry(scope, state, context, request, sender, kind, inputTokens, outputTokens, chain);
+      if (!asked) submitRequest(scope, state, context, request, sender, kind, inputTokens, outputTokens, -1, chain, context.now, false);
+      settle(scope, state, context, unknownDelay);
+    },
+    decode(
+      state: State<Pool>,
+      message: Body & Fields<'sender' | 'request' | 'inputTokens' | 'outputTokens' | 'prefillEngine'>,
+      context: Context,
+    ): void {
+      catchUp(scope, state, context);
+      const { request, sender, inputTokens, outputTokens, prefillEngine } = message;
+      const kind = requestKind.decodeOnly;
+      // An engine may be asked to decode what it prefilled itself; that it refuses, for it can serve in one role only.
+      if (serves(state.engine, kind)) expectNew(state, request);
+      submitRequest(
+        scope,
+        state,
+        context,
+        request,
+        sender,
+        kind,
+        inputTokens,
+        outputTokens,
+        prefillEngine,
+        message.body.chain,
+        context.now,
+        true,
+      );
+      settle(scope, state, context, unknownDelay);
+    },
+    cancel(state: State<Pool>, message: Fields<'request'>, context: Context): void {
+      catchUp(scope, state, context);
+      const slot = state.slots.get(message.request);
+      const extraNs = speechDelayNs(state, context.now);
+      if (slot !== undefined && slot < 0) giveUpInquiry(scope, state, context, -1 - slot);
+      else if (slot !== undefined) {
+        state.slots.delete(message.request);
+        abandonKv(scope, state, context, slot, extraNs);
+        if (cancel(state.engine, scope.options.blocks, slot, context.now)) {
+          state.totals.leftRequests++;
+          closeSlot(scope, state, slot);
+        }
+      }
+      settle(scope, state, context, extraNs);
+    },
+  };
+}
+
+function kvHandlers<Pool>(scope: EngineScope<Pool>) {
+  return {
+    releaseKv(state: State<Pool>, message: Fields<'request'>, context: Context): void {
+      catchUp(scope, state, context);
+      const slot = state.slots.get(message.request);
+      // Not so when the request was cancelled here, or lost, meanwhile.
+      if (slot !== undefined && slot >= 0 && state.engine.requests.state[slot] === slotState.held) {
+        releaseHeld(state.engine, scope.options.blocks, slot, context.now);
+        state.totals.finishedRequests++;
+        closeSlot(scope, state, slot);
+      }
+      settle(scope, state, context, unknownDelay);
+    },
+    transferEnded(
+      state: State<Pool>,
+      message: Fields<'transfer' | 'status' | 'startNs' | 'movedBytes' | 'networkTier'>,
+      context: Context,
+    ): void {
+      catchUp(scope, state, context);
+      const { transfer, status, startNs, movedBytes, networkTier } = message;
+      const lost = endMove(scope, state, context, transfer, status, startNs, movedBytes, networkTier);
+      if (lost >= 0) {
+        cancel(state.engine, scope.options.blocks, lost, context.now);
+        failMove(scope, state, context, lost);
+      }
+      settle(scope, state, context, unknownDelay);
+    },
+    lookupAnswer(state: State<Pool>, message: Fields<'question' | 'held' | 'estimateNs'>, context: Context): void {
+      catchUp(scope, state, context);
+      takeAnswer(scope, state, context, message.question, message.held, message.estimateNs);
+      settle(scope, state, context, unknownDelay);
+    },
+    fetched(state: State<Pool>, message: Fields<'question'>, context: Context): void {
+      catchUp(scope, state, context);
+      const inquiry = state.inquiries.get(message.question);
+      if (inquiry !== undefined) endFetch(scope, state, context, message.question, inquiry);
+      settle(scope, state, context, unknownDelay);
+    },
+  };
+}
+
+function statusHandlers<Pool>(scope: EngineScope<Pool>) {
+  const restartNs = scope.options.restartNs ?? 60e9;
+  return {
+    memberSpeed(state: State<Pool>, message: Fields<'member' | 'factor'>, context: Context): void {
+      catchUp(scope, state, context);
+      const { member, factor } = message;
+      if (!(member >= 0 && member < state.memberSpeeds.length))
+        throw new Error(`engine: speed of member ${member}; the group has ${state.memberSpeeds.length}`);
+      state.memberSpeeds[member] = factor;
+      const slowest = Math.min(...state.memberSpeeds);
+      const extraNs = speechDelayNs(state, context.now);
+      const dead = state.engine.status === engineStatus.dead;
+      if (slowest > 0) {
+        if (dead) startEngine(state.engine, state.engine.nextRole, context.now, restartNs);
+        setSpeedFactor(state.engine, scope.options.blocks, slowest, context.now);
+      } else if (!dead) die(scope, state, context, extraNs);
+      settle(scope, state, context, extraNs);
+    },
+    changeRole(state: State<Pool>, message: Fields<'role' | 'switchNs'>, context: Context): void {
+      catchUp(scope, state, context);
+      const { engine } = state;
+      // A planner that acts on an old view may ask twice, or ask a dead engine.
+      if (engine.status === engineStatus.active && engine.role !== message.role)
+        changeRole(engine, scope.options.blocks, message.role, context.now, message.switchNs);
+      settle(scope, state, context, unknownDelay);
+    },
+    startEngine(state: State<Pool>, message: Fields<'role' | 'startNs'>, context: Context): void {
+      catchUp(scope, state, context);
+      if (state.engine.status === engineStatus.dead && Math.min(...state.memberSpeeds) > 0)
+        startEngine(state.engine, message.role, context.now, message.startNs);
+      settle(scope, state, context, unknownDelay);
+    },
+    setTelemetryLoss(state: State<Pool>, message: Fields<'lost'>, _context: Context): void {
+      state.telemetryLost = message.lost === 1;
+    },
+  };
+}
+
+/** A GPU died: every request here fails, all KV is gone. */
+function die<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context, extraNs: number): void {
+  failInquiries(scope, state, context, extraNs);
+  killEngine(state.engine, scope.options.blocks, context.now, scratchEvents);
+  takeEvents(scope, state, context, scratchEvents, extraNs);
+  scope.options.blocks.clear(state.engine.pool);
+}
+
+/** Before a message: what was due is told first. An idle engine's wake is left to its timer, so that all messages of one instant come before it. */
+function catchUp<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context): void {
+  if (state.engine.passKind !== passKind.none && nextEventNs(state.engine) <= context.now) runEngine(scope, state, context);
+}
+
+/** The engine may speak when the pass in progress ends; worked out only where there is something to say. */
+const unknownDelay = -1;
+
+/** After a message: status, KV events, timers and promises follow what has changed. */
+function settle<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context, extraNs: number): void {
+  const { engine } = state;
+  if (engine.status !== state.reportedStatus || engine.role !== state.reportedRole)
+    sendState(scope, state, context, extraNs === unknownDelay ? speechDelayNs(state, context.now) : extraNs);
+  if (eventsWait(scope, state)) tendEvents(scope, state, context, extraNs === unknownDelay ? speechDelayNs(state, context.now) : extraNs);
+  setPeriods(scope, state, context);
+  setWake(state, context);
+  promiseQuiet(scope, state, context);
+}
+
+function expectNew<Pool>(state: State<Pool>, request: number): void {
+  if (state.slots.has(request))
+    throw new Error(`engine: request ${request} came a second time while it is here; cancel it first or send it elsewhere`);
+}
+
+/** Checks that every accepted request is accounted for, and every block free when none is left; what is wrong, one sentence each. */
+export function checkEngineActor<Pool>(options: EngineKindOptions<Pool>, state: EngineActorState<Pool>): string[] {
+  const { totals, engine } = state;
+  const faults: string[] = [];
+  const live = liveRequests(engine.requests);
+  const over = totals.finishedRequests + totals.failedRequests + totals.leftRequests;
+  if (totals.acceptedRequests !== over + live)
+    faults.push(`engine: ${totals.acceptedRequests} requests accepted, ${over} over and ${live} here`);
+  const available = options.blocks.available(engine.pool);
+  if (live === 0 && available !== options.rules.capacityBlocks)
+    faults.push(`engine: ${available} of ${options.rules.capacityBlocks} blocks available with no request left`);
+  if (live === 0 && state.queuedTokens !== 0) faults.push(`engine: ${state.queuedTokens} prompt tokens queued with no request left`);
+  return faults;
+}

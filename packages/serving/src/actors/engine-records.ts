@@ -1,0 +1,25 @@
+import { body, record } from '@braess/kernel';
+
+/**
+ * ITL gaps of one engine: `counts[i]` gaps of `gapNs[i]`. A gap is put in its bucket of 1/1024 of its octave and kept as the mean there, so counts in such
+ * buckets and the sum of all gaps are exact. Complete at the end of a run (see `EngineKindOptions.telemetry`).
+ */
+export const itlGaps = record('itlGaps', ['rows'], body<{ readonly gapNs: Float64Array; readonly counts: Float64Array }>());
+
+/** The load of an engine at the time of the record. */
+export const engineLoad = record('engineLoad', [
+  'runningSequences',
+  'waitingSequences',
+  'queuedTokens',
+  'usedBlocks',
+  'totalBlocks',
+  'status',
+]);
+
+/**
+ * What an engine did since its last such record. `flopNs` and `bandwidthNs` are the time its linear layers would take at the achievable FLOP rate, and
+ * its weights and KV reads at the achievable HBM rate: divided by the period they are the saturations. -1 where the timing model has no roofline.
+ */
+export const engineWork = record('engineWork', ['prefillTokens', 'decodeTokens', 'busyNs', 'passes', 'flopNs', 'bandwidthNs']);
+/** Preemptions and finished requests since the last record; goes with `engineWork`. */
+export const engineCounts = record('engineCounts', ['finishedRequests', 'preemptions', 'hitTokens', 'transferBytes', 'sinceNs']);

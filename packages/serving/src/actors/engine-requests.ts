@@ -1,0 +1,428 @@
+import type { ActorId, Context } from '@braess/kernel';
+import {
+  cancelTransfer,
+  finished,
+  firstToken,
+  outcome,
+  prefilled,
+  type RequestAccount,
+  refused,
+  releaseKv,
+  startTransfer,
+  tokens,
+  transferEnded,
+} from '@braess/protocol';
+import { advance, submit, transferDone } from '../engine.js';
+import { type EngineState, engineRole, generatedTokens, nextSlot, slotState } from '../engine-state.js';
+import { clearEvents, type EngineEvents, engineEvent } from '../events.js';
+import { type EngineActorState, engineRefusal, openRow, requestKind } from './engine-actor-state.js';
+import { type EngineScope, scratchEvents, speechDelayNs } from './engine-scope.js';
+import { takeStretches } from './engine-telemetry.js';
+import { longestGapSince, noteGap } from './gap-log.js';
+import { dropInquiry, fetchBlocks, type Inquiry } from './onboarding.js';
+
+/** Slots in the number of a transfer; the rest of it counts, so that a reused slot never takes another's transfer for its own. */
+const transferSlots = 2 ** 20;
+
+/** Runs the engine up to now and tells what is to be seen. */
+export function runEngine<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
+  advance(state.engine, scope.options.blocks, context.now, scratchEvents);
+  takeEvents(scope, state, context, scratchEvents, 0);
+  if (state.streamingCount > 0) tellTokens(scope, state, context);
+}
+
+/** Submits a request to the scheduler; reports a refusal to its frontend. Returns its slot, or the refusal. */
+export function submitRequest<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  request: number,
+  frontend: number,
+  kind: number,
+  inputTokens: number,
+  outputTokens: number,
+  prefillEngine: number,
+  chain: Float64Array | null,
+  arrivalNs: number,
+  awaitsKv: boolean,
+): number {
+  const { engine, columns } = state;
+  const { blocks } = scope.options;
+  const slot = serves(engine, kind)
+    ? submit(engine, blocks, { id: nextSlot(engine.requests), promptTokens: inputTokens, outputTokens, transferred: awaitsKv }, context.now)
+    : engineRefusal.wrongRole;
+  if (slot < 0) {
+    state.totals.refusedRequests++;
+    refuse(scope, state, context, frontend, request, kind, slot);
+    return slot;
+  }
+  blocks.open(engine.pool, slot, chain);
+  openRow(columns, engine.requests.capacity, slot, request, frontend, kind, prefillEngine, arrivalNs);
+  state.slots.set(request, slot);
+  state.totals.acceptedRequests++;
+  if (kind !== requestKind.decodeOnly) {
+    columns.queued[slot] = 1;
+    state.queuedTokens += inputTokens;
+  }
+  if (kind !== requestKind.prefillOnly && scope.options.streams?.(request) === true) {
+    columns.streaming[slot] = 1;
+    state.streamingCount++;
+    engine.rules.stepwise = true;
+  }
+  return slot;
+}
+
+/** Whether an engine in its present role serves a kind of request. */
+export function serves<Pool>(engine: EngineState<Pool>, kind: number): boolean {
+  return (engine.role === engineRole.prefill) === (kind === requestKind.prefillOnly);
+}
+
+function refuse<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  frontend: number,
+  request: number,
+  stage: number,
+  reason: number,
+): void {
+  const delayNs = scope.options.controlDelayNs + speechDelayNs(state, context.now);
+  context.send(frontend as ActorId, refused, delayNs, request, reason, stage);
+}
+
+/** Tells what the events of one advance show; `extraNs` is the time until the engine may speak. */
+export function takeEvents<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  events: EngineEvents,
+  extraNs: number,
+): void {
+  // Gaps first: those up to now belong to the requests that end now.
+  if (events.stretches > 0) takeStretches(scope, state, context, events);
+  for (let index = 0; index < events.count; index++) {
+    const slot = events.slot[index]!;
+    const value = events.value[index]!;
+    switch (events.kind[index]) {
+      case engineEvent.firstToken:
+        tellFirstToken(scope, state, context, slot, extraNs);
+        break;
+      case engineEvent.finished:
+        tellFinished(scope, state, context, slot, extraNs);
+        break;
+      case engineEvent.prefillDone:
+        tellPrefilled(scope, state, context, slot, value);
+        break;
+      case engineEvent.reserved:
+        bringKv(scope, state, context, slot, value);
+        break;
+      case engineEvent.preempted:
+        foldGaps(state, slot);
+        state.columns.gapsSince[slot] = Number.POSITIVE_INFINITY;
+        // Its last token came at this boundary, and it no longer runs.
+        if (state.columns.streaming[slot] === 1) tellToken(scope, state, context, slot, value);
+        break;
+      case engineEvent.resumed:
+        resume(scope, state, slot, value);
+        break;
+      case engineEvent.failed:
+        fail(scope, state, context, slot, extraNs);
+        break;
+      case engineEvent.left:
+        state.totals.leftRequests++;
+        closeSlot(scope, state, slot);
+        break;
+    }
+  }
+  clearEvents(events);
+}
+
+function tellFirstToken<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  slot: number,
+  extraNs: number,
+): void {
+  const { columns } = state;
+  const bytes = columns.transferBytes[slot]!;
+  columns.firstTokenNs[slot] = context.now;
+  columns.gapsSince[slot] = state.gaps.clock;
+  columns.toldTokens[slot] = 1;
+  leaveQueue(state, slot);
+  context.send(
+    columns.frontend[slot] as ActorId,
+    firstToken,
+    scope.options.controlDelayNs + extraNs,
+    columns.request[slot]!,
+    context.now,
+    columns.transferStartNs[slot]!,
+    columns.transferEndNs[slot]!,
+    bytes,
+    columns.networkTier[slot]!,
+  );
+}
+
+function tellPrefilled<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  slot: number,
+  startNs: number,
+): void {
+  const { columns, engine, totals } = state;
+  const prompt = engine.requests.promptTokens[slot]!;
+  let hit = engine.requests.cachedTokens[slot]!;
+  for (const tier of columns.tierTokens) hit += tier[slot]!;
+  leaveQueue(state, slot);
+  totals.hitTokens += hit;
+  const delayNs = scope.options.controlDelayNs;
+  const to = columns.frontend[slot] as ActorId;
+  const request = columns.request[slot]!;
+  context.send(to, prefilled, delayNs, request, startNs, context.now, hit, prompt - hit);
+  if (scope.options.firstTokenAt === 'prefill') context.send(to, firstToken, delayNs, request, context.now, -1, -1, 0, -1);
+}
+
+function tellFinished<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  slot: number,
+  extraNs: number,
+): void {
+  foldGaps(state, slot);
+  state.totals.finishedRequests++;
+  const hits = state.engine.requests.cachedTokens[slot]!;
+  state.totals.hitTokens += state.columns.kind[slot] === requestKind.decodeOnly ? 0 : hits;
+  sendFinished(scope, state, context, slot, outcome.completed, extraNs);
+  closeSlot(scope, state, slot);
+}
+
+function sendFinished<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  slot: number,
+  result: number,
+  extraNs: number,
+): void {
+  const { columns, engine } = state;
+  const table = engine.requests;
+  const admittedNs = table.admittedNs[slot]!;
+  const done = result === outcome.completed;
+  const firstNs = columns.firstTokenNs[slot]!;
+  const local = columns.kind[slot] !== requestKind.decodeOnly;
+  const hitTokens = new Float64Array(4);
+  hitTokens[0] = table.cachedTokens[slot]!;
+  hitTokens[1] = columns.tierTokens[0][slot]!;
+  hitTokens[2] = columns.tierTokens[1][slot]!;
+  hitTokens[3] = columns.tierTokens[2][slot]!;
+  const account: RequestAccount = {
+    hitTokens,
+    prefillStartNs: local ? admittedNs : -1,
+    prefillEndNs: local ? firstNs : -1,
+    maxGapNs: columns.longestGapNs[slot]!,
+    preemptions: table.preemptions[slot]!,
+  };
+  context.sendBody(
+    columns.frontend[slot] as ActorId,
+    finished,
+    scope.options.controlDelayNs + extraNs,
+    account,
+    columns.request[slot]!,
+    result,
+    firstNs,
+    done ? context.now : -1,
+    table.generated[slot]!,
+    (admittedNs < 0 ? context.now : admittedNs) - columns.arrivalNs[slot]!,
+  );
+}
+
+/** Folds the gaps since its first token (or last restart) into the longest gap of a request. */
+function foldGaps<Pool>(state: EngineActorState<Pool>, slot: number): void {
+  const { columns } = state;
+  const gap = longestGapSince(state.gaps, columns.gapsSince[slot]!);
+  if (gap > columns.longestGapNs[slot]!) columns.longestGapNs[slot] = gap;
+}
+
+/** The first token after a preemption: its gap spans the recomputation. */
+function resume<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, slot: number, gapNs: number): void {
+  const { columns } = state;
+  if (gapNs > columns.longestGapNs[slot]!) columns.longestGapNs[slot] = gapNs;
+  columns.gapsSince[slot] = state.gaps.clock;
+  state.totals.decodeTokens++;
+  if (scope.options.telemetry?.gaps === true) noteGap(state.gaps, gapNs);
+}
+
+function leaveQueue<Pool>(state: EngineActorState<Pool>, slot: number): void {
+  if (state.columns.queued[slot] === 0) return;
+  state.columns.queued[slot] = 0;
+  state.queuedTokens -= state.engine.requests.promptTokens[slot]!;
+}
+
+/** Forgets a request that has left the scheduler. */
+export function closeSlot<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, slot: number): void {
+  const { columns, engine } = state;
+  const request = columns.request[slot]!;
+  scope.options.blocks.close(engine.pool, slot);
+  if (state.slots.get(request) === slot) state.slots.delete(request);
+  leaveQueue(state, slot);
+  columns.transfer[slot] = -1;
+  columns.inquiry[slot] = -1;
+  if (columns.streaming[slot] === 0) return;
+  columns.streaming[slot] = 0;
+  state.streamingCount--;
+  if (state.streamingCount === 0) engine.rules.stepwise = scope.options.rules.stepwise;
+}
+
+/** The engine died under a request. */
+function fail<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number, extraNs: number): void {
+  abandonKv(scope, state, context, slot, extraNs);
+  // A cancelled one has nobody to tell.
+  if (state.slots.get(state.columns.request[slot]!) === slot) {
+    foldGaps(state, slot);
+    state.totals.failedRequests++;
+    sendFinished(scope, state, context, slot, outcome.failed, extraNs);
+  } else state.totals.leftRequests++;
+  closeSlot(scope, state, slot);
+}
+
+/** Gives up what is on its way to a request: a transfer, or blocks of the tiers. */
+export function abandonKv<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  slot: number,
+  extraNs: number,
+): void {
+  const { columns } = state;
+  if (columns.inquiry[slot]! >= 0) dropInquiry(scope, state, context, columns.inquiry[slot]!);
+  columns.inquiry[slot] = -1;
+  // A decode that has its KV has released it; before, the prefill engine holds it for nobody else.
+  if (columns.kind[slot] !== requestKind.decodeOnly || columns.transferEndNs[slot]! >= 0) return;
+  if (columns.transfer[slot]! >= 0 && scope.options.fabric !== undefined)
+    context.send(scope.fabricId.list[0] as ActorId, cancelTransfer, scope.options.fabric.delayNs + extraNs, columns.transfer[slot]!);
+  columns.transfer[slot] = -1;
+  release(scope, state, context, slot);
+}
+
+function release<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number): void {
+  const from = state.columns.prefillEngine[slot]!;
+  if (from < 0) return;
+  state.columns.prefillEngine[slot] = -1;
+  context.send(from as ActorId, releaseKv, scope.options.serverDelayNs, state.columns.request[slot]!);
+}
+
+/** Blocks are reserved: fetches what the tiers hold, or starts the transfer from the prefill engine. */
+function bringKv<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  slot: number,
+  creditTokens: number,
+): void {
+  const { columns } = state;
+  const question = columns.inquiry[slot]!;
+  if (question >= 0) {
+    const inquiry = state.inquiries.get(question) as Inquiry;
+    if (fetchBlocks(scope, state, context, question, inquiry, creditTokens / scope.options.rules.blockTokens) > 0) return;
+    state.inquiries.delete(question);
+    columns.inquiry[slot] = -1;
+    transferDone(state.engine, scope.options.blocks, slot, context.now, creditTokens);
+    return;
+  }
+  startMove(scope, state, context, slot, creditTokens);
+}
+
+function startMove<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  slot: number,
+  creditTokens: number,
+): void {
+  const { columns, engine } = state;
+  const { fabric, transfer, kvBytesPerToken } = scope.options;
+  const from = columns.prefillEngine[slot]!;
+  const bytes = (engine.requests.promptTokens[slot]! - creditTokens) * kvBytesPerToken;
+  const number = state.transferCount++ * transferSlots + slot;
+  columns.transfer[slot] = number;
+  columns.transferBytes[slot] = bytes;
+  if (fabric !== undefined && from >= 0) {
+    const to = scope.fabricId.list[0] as ActorId;
+    context.send(to, startTransfer, fabric.delayNs, number, fabric.nodeOf(from), fabric.nodeOf(context.self), bytes, 1);
+    return;
+  }
+  const { latencyNs, bytesPerSecond } = transfer ?? { latencyNs: 0, bytesPerSecond: 50e9 };
+  const moveNs = from < 0 ? 0 : latencyNs + Math.ceil((bytes / bytesPerSecond) * 1e9);
+  context.send(context.self, transferEnded, moveNs, number, 0, context.now, bytes, -1);
+}
+
+/** A transfer is over: the request decodes, or fails when its KV did not arrive. */
+export function endMove<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  number: number,
+  status: number,
+  startNs: number,
+  movedBytes: number,
+  networkTier: number,
+): number {
+  const { columns, engine, totals } = state;
+  const slot = number % transferSlots;
+  // Of a request that was cancelled or lost meanwhile.
+  if (slot >= columns.capacity || columns.transfer[slot] !== number) return -1;
+  columns.transfer[slot] = -1;
+  release(scope, state, context, slot);
+  if (status !== 0) return slot;
+  columns.transferStartNs[slot] = startNs;
+  columns.transferEndNs[slot] = context.now;
+  columns.transferBytes[slot] = movedBytes;
+  columns.networkTier[slot] = networkTier;
+  totals.transferBytes += movedBytes;
+  scope.options.blocks.computed?.(engine.pool, slot, engine.requests.promptTokens[slot]! - 1);
+  transferDone(engine, scope.options.blocks, slot, context.now);
+  return -1;
+}
+
+/** Reports a request that lost its KV on the way; it has left the scheduler. */
+export function failMove<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number): void {
+  state.totals.failedRequests++;
+  sendFinished(scope, state, context, slot, outcome.failed, speechDelayNs(state, context.now));
+  closeSlot(scope, state, slot);
+}
+
+/** The blocks of the tiers have arrived: the rest of the prompt is computed. */
+export function endFetch<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  question: number,
+  inquiry: Inquiry,
+): void {
+  const { engine, columns } = state;
+  if (--inquiry.fetching > 0) return;
+  const presentTokens = (inquiry.fromBlock + inquiry.take) * scope.options.rules.blockTokens;
+  state.inquiries.delete(question);
+  columns.inquiry[inquiry.slot] = -1;
+  scope.options.blocks.computed?.(engine.pool, inquiry.slot, presentTokens);
+  transferDone(engine, scope.options.blocks, inquiry.slot, context.now, presentTokens);
+}
+
+/** Each streaming request hears of each of its tokens; the last comes with `finished`. */
+function tellTokens<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
+  const { columns, engine } = state;
+  for (let index = 0; index < engine.runningCount; index++) {
+    const slot = engine.running[index]!;
+    if (columns.streaming[slot] === 0 || engine.requests.state[slot] !== slotState.decoding) continue;
+    tellToken(scope, state, context, slot, generatedTokens(engine, slot));
+  }
+}
+
+function tellToken<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number, count: number): void {
+  const { columns } = state;
+  if (count <= columns.toldTokens[slot]!) return;
+  columns.toldTokens[slot] = count;
+  context.send(columns.frontend[slot] as ActorId, tokens, scope.options.controlDelayNs, columns.request[slot]!, count, context.now);
+}

@@ -1,0 +1,194 @@
+import type { ActorId, Context } from '@braess/kernel';
+import { engineState, type KvEventColumns, kvEventKind, kvEvents, loadReport, offload } from '@braess/protocol';
+import { liveRequests } from '../engine-state.js';
+import type { EngineEvents } from '../events.js';
+import { createCurve, decodeCurve } from '../timing.js';
+import { expectedExperts } from '../timing-roofline.js';
+import type { EngineActorState, EngineTotals } from './engine-actor-state.js';
+import { engineCounts, engineLoad, engineWork, itlGaps } from './engine-records.js';
+import { type EngineScope, engineEventsDue, engineReport, engineTelemetry, untilMultipleNs } from './engine-scope.js';
+import { forgetGaps, gapLogFull, gapStackFull, noteStretch, takeGaps } from './gap-log.js';
+import { gpuUsage } from './gpu-actor.js';
+
+/** Takes the stretches of equal batches of one advance: gaps and work. */
+export function takeStretches<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, events: EngineEvents): void {
+  const { telemetry } = scope.options;
+  const keepRows = telemetry?.gaps === true;
+  for (let index = 0; index < events.stretches; index++) {
+    if (gapStackFull(state.gaps)) forgetGaps(state.gaps, oldestGapClock(state));
+    noteStretch(state.gaps, events, index, keepRows);
+    state.totals.decodeTokens += events.stretchSequences[index]! * (events.stretchTo[index]! - events.stretchFrom[index]!);
+    if (telemetry?.series === true) addBandwidth(state, events, index);
+  }
+  if (keepRows && gapLogFull(state.gaps)) emitGaps(state, context);
+}
+
+function oldestGapClock<Pool>(state: EngineActorState<Pool>): number {
+  const { engine, columns } = state;
+  let oldest = state.gaps.clock;
+  for (let index = 0; index < engine.runningCount; index++) oldest = Math.min(oldest, columns.gapsSince[engine.running[index]!]!);
+  return oldest;
+}
+
+/** Reused; never state. */
+const bare = createCurve();
+
+/** KV and experts read by decodes; the weights that every pass reads are added at the record. */
+function addBandwidth<Pool>(state: EngineActorState<Pool>, events: EngineEvents, index: number): void {
+  const { engine, totals } = state;
+  const { timing } = engine;
+  if (timing.kind !== 'roofline') return;
+  const from = events.stretchFrom[index]!;
+  const passes = events.stretchTo[index]! - from;
+  const sequences = events.stretchSequences[index]!;
+  if (timing.experts > 0)
+    totals.bandwidthNs += passes * timing.expertNs * expectedExperts(timing.experts, timing.expertsPerToken, sequences);
+  if (events.stretchC1Ns[index] === 0) {
+    // One mixed pass: its time says nothing of the contexts, the engine does.
+    totals.bandwidthNs += passes * engine.decodeTokens * timing.contextNs;
+    return;
+  }
+  decodeCurve(timing, sequences, 0, engine.speedFactor, bare);
+  const first = events.stretchC0Ns[index]! - bare.c0Ns + from * events.stretchC1Ns[index]!;
+  totals.bandwidthNs += Math.max(0, passes * first + ((passes * (passes - 1)) / 2) * events.stretchC1Ns[index]!) * engine.speedFactor;
+}
+
+function emitGaps<Pool>(state: EngineActorState<Pool>, context: Context): void {
+  const rows = state.gaps.rows;
+  if (rows > 0) context.emitBody(itlGaps, takeGaps(state.gaps), rows);
+}
+
+/** The records of a period. */
+export function emitRecords<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
+  const { engine, totals, recorded } = state;
+  const last = context.now >= (scope.options.telemetry?.endNs ?? Number.POSITIVE_INFINITY) - 1;
+  // Few and large records: what is left leaves when the engine is idle, or at the end of the run.
+  if (last || liveRequests(engine.requests) === 0) emitGaps(state, context);
+  if (scope.options.telemetry?.series !== true) return;
+  totals.busyNs = engine.busyNs;
+  totals.passes = engine.passes;
+  totals.preemptions = engine.preemptionCount;
+  totals.prefillTokens = engine.prefillTokensDone;
+  totals.atNs = context.now;
+  const since = (key: keyof EngineTotals): number => totals[key] - recorded[key];
+  const { timing } = engine;
+  const roofline = timing.kind === 'roofline';
+  const flopNs = roofline ? Math.round((since('decodeTokens') + since('prefillTokens')) * timing.tokenNs) : -1;
+  const bandwidthNs = roofline ? Math.round(since('bandwidthNs') + since('passes') * timing.weightNs) : -1;
+  const { capacityBlocks } = engine.rules;
+  const usedBlocks = capacityBlocks - scope.options.blocks.available(engine.pool);
+  for (const gpu of state.gpus) context.send(gpu as ActorId, gpuUsage, 0, usedBlocks, since('busyNs'));
+  context.emit(
+    engineLoad,
+    engine.runningCount,
+    engine.waiting.count + engine.ready.count,
+    state.queuedTokens,
+    usedBlocks,
+    capacityBlocks,
+    engine.status,
+  );
+  context.emit(engineWork, since('prefillTokens'), since('decodeTokens'), since('busyNs'), since('passes'), flopNs, bandwidthNs);
+  context.emit(engineCounts, since('finishedRequests'), since('preemptions'), since('hitTokens'), since('transferBytes'), recorded.atNs);
+  Object.assign(recorded, totals);
+}
+
+/** Sets the periodic timers that an engine with work needs and has not set. */
+export function setPeriods<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
+  const { loadReports, telemetry } = scope.options;
+  if (liveRequests(state.engine.requests) === 0) return;
+  if (loadReports !== undefined && !state.reportSet && loadReports.to.length > 0) {
+    state.reportSet = true;
+    context.timer(engineReport, untilMultipleNs(context.now, loadReports.periodNs));
+  }
+  if (telemetry === undefined || state.telemetrySet) return;
+  const lastNs = (telemetry.endNs ?? Number.POSITIVE_INFINITY) - 1;
+  const delayNs = Math.min(untilMultipleNs(context.now, telemetry.periodNs), lastNs - context.now);
+  if (delayNs <= 0) return;
+  state.telemetrySet = true;
+  context.timer(engineTelemetry, delayNs);
+}
+
+export function sendLoad<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, extraNs: number): void {
+  if (state.telemetryLost) return;
+  const { engine } = state;
+  const { capacityBlocks } = engine.rules;
+  const used = capacityBlocks - scope.options.blocks.available(engine.pool);
+  const waiting = engine.waiting.count + engine.ready.count + state.inquiries.size;
+  const delayNs = scope.options.controlDelayNs + extraNs;
+  for (const to of scope.loadsTo.list)
+    context.send(to as ActorId, loadReport, delayNs, context.self, state.queuedTokens, engine.runningCount, waiting, used, capacityBlocks);
+}
+
+/** Tells of a new role or status. */
+export function sendState<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, extraNs: number): void {
+  const { role, status } = state.engine;
+  state.reportedRole = role;
+  state.reportedStatus = status;
+  for (const to of scope.statesTo.list)
+    context.send(to as ActorId, engineState, scope.options.controlDelayNs + extraNs, context.self, role, status);
+}
+
+/** Whether KV events wait that no timer will send. */
+export function eventsWait<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>): boolean {
+  const pending = scope.options.blocks.pendingEvents;
+  return pending !== undefined && !state.eventsSet && pending(state.engine.pool) > 0;
+}
+
+/** KV events go out now, or at the end of the period that the first of them begins. */
+export function tendEvents<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, extraNs: number): void {
+  const periodNs = scope.options.kvEvents?.periodNs ?? 0;
+  if (periodNs === 0) {
+    sendEvents(scope, state, context, extraNs);
+    return;
+  }
+  state.eventsSet = true;
+  context.timer(engineEventsDue, untilMultipleNs(context.now, periodNs));
+}
+
+export function sendEvents<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, extraNs: number): void {
+  const taken = scope.options.blocks.takeEvents!(state.engine.pool);
+  if (state.tiers.length > 0) sendOffload(scope, state, context, taken);
+  const to = scope.eventsTo.list;
+  if (to.length === 0) return;
+  const sequence = state.kvSequence++;
+  // Lost ones leave a gap in the sequence numbers.
+  if (state.telemetryLost) return;
+  for (let index = 0; index < to.length; index++) {
+    const columns = index === to.length - 1 ? taken : copyEvents(taken);
+    context.sendBody(to[index] as ActorId, kvEvents, scope.options.controlDelayNs + extraNs, columns, context.self, sequence);
+  }
+}
+
+function copyEvents(columns: KvEventColumns): KvEventColumns {
+  return {
+    kinds: columns.kinds.slice(),
+    identities: columns.identities.slice(),
+    parents: columns.parents.slice(),
+    blocks: columns.blocks.slice(),
+  };
+}
+
+/** Copies to the first tier what was stored (write-through) or evicted since the last time. */
+function sendOffload<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, columns: KvEventColumns): void {
+  const tiers = scope.options.tiers;
+  if (tiers === undefined || tiers.offload === 'never') return;
+  const wanted = tiers.offload === 'write-through' ? kvEventKind.stored : kvEventKind.removed;
+  const { kinds } = columns;
+  let named = 0;
+  let blocks = 0;
+  for (let row = 0; row < kinds.length; row++) {
+    if (kinds[row] !== wanted) continue;
+    blocks += columns.blocks[row]!;
+    if (columns.identities[row]! > 0) named++;
+  }
+  if (blocks === 0) return;
+  const list = { identities: new Float64Array(named), parents: new Float64Array(named) };
+  for (let row = 0, at = 0; row < kinds.length; row++) {
+    if (kinds[row] !== wanted || !(columns.identities[row]! > 0)) continue;
+    list.identities[at] = columns.identities[row]!;
+    list.parents[at++] = columns.parents[row]!;
+  }
+  const bytes = blocks * scope.options.rules.blockTokens * scope.options.kvBytesPerToken;
+  const delayNs = tiers.lastIsRemote && state.tiers.length === 1 ? tiers.remoteDelayNs : tiers.localDelayNs;
+  context.sendBody(state.tiers[0] as ActorId, offload, delayNs, list, blocks, bytes);
+}

@@ -1,0 +1,103 @@
+import type { ActorId, Context } from '@braess/kernel';
+import { finished, outcome, type RequestAccount } from '@braess/protocol';
+import type { EngineActorState } from './engine-actor-state.js';
+import { submitRequest } from './engine-requests.js';
+import type { EngineScope } from './engine-scope.js';
+import { askNextTier, dropInquiry, findableBlocks, type Inquiry, planInquiry } from './onboarding.js';
+
+/** Looks a prompt up in the tiers before it is submitted; false when HBM holds all that can be found. */
+export function startInquiry<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  request: number,
+  frontend: number,
+  kind: number,
+  inputTokens: number,
+  outputTokens: number,
+  chain: Float64Array,
+): boolean {
+  const { blocks, rules } = scope.options;
+  const fromBlock = blocks.match?.(state.engine.pool, chain) ?? 0;
+  if (!(fromBlock < findableBlocks(chain, inputTokens, rules.blockTokens))) return false;
+  const question = state.inquiryCount++;
+  const inquiry: Inquiry = {
+    request,
+    frontend,
+    inputTokens,
+    outputTokens,
+    kind,
+    chain,
+    arrivalNs: context.now,
+    fromBlock,
+    answered: 0,
+    held: [],
+    estimateNs: [],
+    take: 0,
+    fetching: 0,
+    slot: -1,
+  };
+  state.inquiries.set(question, inquiry);
+  state.slots.set(request, -1 - question);
+  askNextTier(scope, state, context, question, inquiry);
+  return true;
+}
+
+/** One tier has answered: the next is asked, or the request is submitted. */
+export function takeAnswer<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  question: number,
+  held: number,
+  estimateNs: number,
+): void {
+  const inquiry = state.inquiries.get(question);
+  if (inquiry === undefined) return;
+  inquiry.answered++;
+  inquiry.held.push(held);
+  inquiry.estimateNs.push(estimateNs);
+  if (state.slots.get(inquiry.request) !== -1 - question) {
+    // Given up while the question was on its way.
+    dropInquiry(scope, state, context, question);
+    return;
+  }
+  if (askNextTier(scope, state, context, question, inquiry)) return;
+  planInquiry(scope, state, context, question, inquiry);
+  const { request, frontend, kind, inputTokens, outputTokens, chain, arrivalNs } = inquiry;
+  const awaitsKv = inquiry.take > 0;
+  state.slots.delete(request);
+  const slot = submitRequest(scope, state, context, request, frontend, kind, inputTokens, outputTokens, -1, chain, arrivalNs, awaitsKv);
+  if (slot < 0 || !awaitsKv) {
+    dropInquiry(scope, state, context, question);
+    return;
+  }
+  inquiry.slot = slot;
+  state.columns.inquiry[slot] = question;
+}
+
+/** Cancels a request that is being looked up; its pins go with the answer that is under way. */
+export function giveUpInquiry<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, question: number): void {
+  const inquiry = state.inquiries.get(question) as Inquiry;
+  state.slots.delete(inquiry.request);
+  void scope;
+  void context;
+}
+
+/** The engine died: requests that are being looked up fail. */
+export function failInquiries<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, extraNs: number): void {
+  for (const [question, inquiry] of state.inquiries) {
+    if (inquiry.slot >= 0 || state.slots.get(inquiry.request) !== -1 - question) continue;
+    state.slots.delete(inquiry.request);
+    const account: RequestAccount = {
+      hitTokens: new Float64Array(4),
+      prefillStartNs: -1,
+      prefillEndNs: -1,
+      maxGapNs: 0,
+      preemptions: 0,
+    };
+    const delayNs = scope.options.controlDelayNs + extraNs;
+    const queuedNs = context.now - inquiry.arrivalNs;
+    context.sendBody(inquiry.frontend as ActorId, finished, delayNs, account, inquiry.request, outcome.failed, -1, -1, 0, queuedNs);
+  }
+}

@@ -1,0 +1,380 @@
+import { checkEngineActor, engineRefusal, engineRole, engineStatus } from '@braess/serving';
+import { describe, expect, it } from 'vitest';
+import { buildCluster, controlNs, diaryOf, engineOf, type FakeTierState, fabricNs, serverNs, type TestCluster } from './actor-cluster.ts';
+import { prefixBlocks } from './prefix-pool.ts';
+import { plainTiming, rulesOf } from './support.ts';
+
+const ms = 1_000_000;
+
+/** Every pass takes 1 ms, so all times follow by hand. */
+const steady = plainTiming({
+  hostPassNs: ms,
+  hostSequenceNs: 0,
+  prefillPassNs: 0,
+  tokenNs: 0,
+  weightNs: 0,
+  contextNs: 0,
+  pairNs: 0,
+  prefillContextNs: 0,
+});
+
+const base = { rules: rulesOf(), timing: steady };
+
+function diary(cluster: TestCluster, shards = 1) {
+  const simulation = buildCluster(cluster, shards, true);
+  simulation.runUntil();
+  return { simulation, rows: diaryOf(simulation) };
+}
+
+const lines = (rows: ReturnType<typeof diaryOf>): string[] => rows.map((row) => `${row.nowNs / ms} ${row.name} ${row.fields.join(' ')}`);
+const chainOf = (...identities: number[]): Float64Array => Float64Array.from(identities);
+
+describe('an aggregated engine', () => {
+  it('reports first and last token at the times of its passes', () => {
+    const { rows } = diary({
+      ...base,
+      engines: [{ role: engineRole.aggregated }],
+      requests: [{ atNs: 0, inputTokens: 200, outputTokens: 3, engine: 0 }],
+    });
+    // Sent at 0, there at 0.5 ms; 200 tokens at 128 a pass take two passes; two more tokens.
+    expect(lines(rows)).toEqual([`3 firstToken 0 ${2.5 * ms} -1 -1 0 -1`, `5 finished 0 0 ${2.5 * ms} ${4.5 * ms} 3 0`]);
+    expect(rows[1]!.account).toEqual({
+      hitTokens: [0, 0, 0, 0],
+      maxGapNs: ms,
+      preemptions: 0,
+      prefillStartNs: 0.5 * ms,
+      prefillEndNs: 2.5 * ms,
+    });
+  });
+
+  it('starts requests of one instant in one pass', () => {
+    const { rows } = diary({
+      ...base,
+      engines: [{ role: engineRole.aggregated }],
+      requests: [0, 1, 2].map(() => ({ atNs: 0, inputTokens: 10, outputTokens: 2, engine: 0 })),
+    });
+    expect(rows.filter((row) => row.name === 'firstToken').map((row) => row.fields[1])).toEqual([1.5 * ms, 1.5 * ms, 1.5 * ms]);
+  });
+
+  it('answers a refusal at the end of the pass in progress', () => {
+    const { rows } = diary({
+      ...base,
+      engines: [{ role: engineRole.aggregated }],
+      requests: [
+        { atNs: 0, inputTokens: 10, outputTokens: 3, engine: 0 },
+        { atNs: 0.3 * ms, inputTokens: 5000, outputTokens: 3, engine: 0 },
+        { atNs: 20 * ms, inputTokens: 5000, outputTokens: 3, engine: 0 },
+      ],
+    });
+    // At 0.8 ms the pass from 0.5 to 1.5 runs; at 20.5 ms none does.
+    expect(rows.filter((row) => row.name === 'refused').map((row) => [row.nowNs, ...row.fields])).toEqual([
+      [1.5 * ms + controlNs, 1, engineRefusal.promptTooLong, 0],
+      [20.5 * ms + controlNs, 2, engineRefusal.promptTooLong, 0],
+    ]);
+  });
+
+  it('sends each token of a streaming client, and its gaps are the reported longest gap', () => {
+    const timing = plainTiming();
+    const cluster: TestCluster = {
+      rules: rulesOf({ capacityBlocks: 36 }),
+      timing,
+      engines: [{ role: engineRole.aggregated }],
+      requests: Array.from({ length: 12 }, (_, index) => ({
+        atNs: index * 17 * ms,
+        inputTokens: 40 + 9 * index,
+        outputTokens: 30 + index,
+        engine: 0,
+      })),
+      options: { streams: () => true },
+    };
+    const { rows } = diary(cluster);
+    const plain = diary({ ...cluster, options: {} });
+    let preempted = 0;
+    for (let request = 0; request < 12; request++) {
+      const times = rows.filter((row) => row.name === 'tokens' && row.fields[0] === request);
+      const finished = rows.find((row) => row.name === 'finished' && row.fields[0] === request)!;
+      expect(times.map((row) => row.fields[1])).toEqual(Array.from({ length: 28 + request }, (_, index) => index + 2));
+      const all = [finished.fields[2]!, ...times.map((row) => row.fields[2]!), finished.fields[3]!];
+      const longest = Math.max(...all.slice(1).map((at, index) => at - all[index]!));
+      expect(Math.abs(finished.account!.maxGapNs - longest)).toBeLessThanOrEqual(1);
+      preempted += finished.account!.preemptions;
+      // Streaming changes nothing but that it is told.
+      expect(plain.rows.find((row) => row.name === 'finished' && row.fields[0] === request)!.fields).toEqual(finished.fields);
+    }
+    expect(preempted).toBeGreaterThan(0);
+  });
+});
+
+describe('disaggregated serving', () => {
+  const cluster: TestCluster = {
+    ...base,
+    engines: [{ role: engineRole.prefill }, { role: engineRole.decode }],
+    requests: [{ atNs: 0, inputTokens: 100, outputTokens: 3, engine: 0, decodeEngine: 1 }],
+    fabric: { bytesPerSecond: 1e9 },
+  };
+
+  it('moves the KV over the fabric, then decodes; the first token comes after the transfer', () => {
+    const { rows, simulation } = diary(cluster);
+    // Prefill 0.5..1.5 ms; told at 2; decode asked at 2.5; transfer of 100 x 1,000 bytes at 1 GB/s: 0.1 ms from 2.51 on.
+    const startNs = 2.5 * ms + fabricNs;
+    const endNs = startNs + 100_000 + fabricNs;
+    expect(lines(rows)).toEqual([
+      `2 prefilled 0 ${0.5 * ms} ${1.5 * ms} 0 100`,
+      `${(endNs + ms + controlNs) / ms} firstToken 0 ${endNs + ms} ${startNs} ${endNs} 100000 2`,
+      `${(endNs + 3 * ms + controlNs) / ms} finished 0 0 ${endNs + ms} ${endNs + 3 * ms} 3 0`,
+    ]);
+    expect(engineOf(simulation, 0).totals.finishedRequests).toBe(1);
+    expect(engineOf(simulation, 0).engine.requests.freeSlots.length).toBe(1);
+  });
+
+  it('holds the prefilled blocks until the transfer is over', () => {
+    const simulation = buildCluster(cluster);
+    const releasedNs = 2.5 * ms + 2 * fabricNs + 100_000 + serverNs;
+    simulation.runUntil(releasedNs);
+    const pool = () => engineOf(simulation, 0).engine.pool as unknown as { freeBlocks: number };
+    expect(pool().freeBlocks).toBe(1000 - 7);
+    simulation.runUntil(releasedNs + 1);
+    expect(pool().freeBlocks).toBe(1000);
+  });
+
+  it('takes a closed-form time without a fabric', () => {
+    const { fabric: _none, ...rest } = cluster;
+    const { rows } = diary({ ...rest, options: { transfer: { latencyNs: 7000, bytesPerSecond: 1e8 } } });
+    expect(rows[1]!.fields).toEqual([0, 2.5 * ms + 7000 + ms + ms, 2.5 * ms, 2.5 * ms + 7000 + ms, 100_000, -1]);
+  });
+
+  it("reports a first token at the end of prefill too where the definition is 'prefill'", () => {
+    const { rows } = diary({ ...cluster, options: { firstTokenAt: 'prefill' } });
+    expect(rows.slice(0, 2).map((row) => [row.name, row.fields[1]])).toEqual([
+      ['prefilled', 0.5 * ms],
+      ['firstToken', 1.5 * ms],
+    ]);
+  });
+
+  it('fails a request whose KV cannot come, and frees both ends', () => {
+    const { rows, simulation } = diary({ ...cluster, fabric: { bytesPerSecond: 1e9, unreachable: [0] } });
+    expect(lines(rows.slice(1))).toEqual([`${(2.5 * ms + 2 * fabricNs + controlNs) / ms} finished 0 2 -1 -1 0 0`]);
+    for (const index of [0, 1])
+      expect((engineOf(simulation, index).engine.pool as unknown as { freeBlocks: number }).freeBlocks).toBe(1000);
+  });
+
+  it('refuses what its role does not serve', () => {
+    const { rows } = diary({ ...cluster, requests: [{ atNs: 0, inputTokens: 10, outputTokens: 3, engine: 0 }] });
+    expect(rows[0]!.fields).toEqual([0, engineRefusal.wrongRole, 0]);
+  });
+});
+
+describe('prefix cache', () => {
+  const shared = chainOf(11, 12, 13, 14);
+
+  it('computes only what is not there, and moves only what the destination lacks', () => {
+    const { rows, simulation } = diary({
+      ...base,
+      blocks: prefixBlocks as never,
+      engines: [{ role: engineRole.prefill }, { role: engineRole.decode }],
+      requests: [
+        { atNs: 0, inputTokens: 70, outputTokens: 2, engine: 0, decodeEngine: 1, chain: shared },
+        { atNs: 50 * ms, inputTokens: 90, outputTokens: 2, engine: 0, decodeEngine: 1, chain: chainOf(11, 12, 13, 99, 98) },
+      ],
+      fabric: { bytesPerSecond: 1e9 },
+      reports: { loadNs: 1000 * ms, kvNs: 0 },
+    });
+    // Three blocks of 16 tokens are shared.
+    expect(rows.filter((row) => row.name === 'prefilled').map((row) => row.fields.slice(3))).toEqual([
+      [0, 70],
+      [48, 42],
+    ]);
+    expect(rows.filter((row) => row.name === 'firstToken').map((row) => row.fields[4])).toEqual([70_000, 42_000]);
+    const finished = rows.filter((row) => row.name === 'finished');
+    expect(finished.map((row) => row.account!.hitTokens[0])).toEqual([0, 48]);
+    // Both engines told of the first prompt's blocks, then of the two new ones.
+    const stored = (index: number) => {
+      const id = simulation.actorId(`server${index}/engine0`);
+      return rows.filter((row) => row.name === 'kvEvents' && row.fields[0] === id).map((row) => row.events!.identities);
+    };
+    expect(stored(0)).toEqual([
+      [11, 12, 13, 14],
+      [99, 98],
+    ]);
+    expect(stored(1)).toEqual(stored(0));
+  });
+
+  it('drops telemetry while it is lost, and the sequence shows it', () => {
+    const request = (atMs: number, identity: number) => ({
+      atNs: atMs * ms,
+      inputTokens: 20,
+      outputTokens: 40,
+      engine: 0,
+      chain: chainOf(identity),
+    });
+    const { rows } = diary({
+      ...base,
+      blocks: prefixBlocks as never,
+      engines: [{ role: engineRole.aggregated }],
+      requests: [request(0, 1), request(100, 2), request(200, 3)],
+      actions: [
+        { atNs: 90 * ms, engine: 0, act: 'telemetryLoss', fields: [1] },
+        { atNs: 190 * ms, engine: 0, act: 'telemetryLoss', fields: [0] },
+      ],
+      reports: { loadNs: 30 * ms, kvNs: 5 * ms },
+    });
+    expect(rows.filter((row) => row.name === 'kvEvents').map((row) => [row.fields[1], ...row.events!.identities])).toEqual([
+      [0, 1],
+      [2, 3],
+    ]);
+    const loads = rows.filter((row) => row.name === 'loadReport');
+    // Passes end at .5 ms, and so do the reports: 30 ms in work (40 tokens from 0.5 on), 60 ms the last of the first request; 210 is lost for being after.
+    expect(loads.map((row) => [row.nowNs / ms, ...row.fields.slice(1)])).toEqual(
+      [
+        [31, 0, 1, 0, 4, 1000],
+        [60.5, 0, 0, 0, 0, 1000],
+        [211, 0, 1, 0, 2, 1000],
+        [240.5, 0, 0, 0, 0, 1000],
+      ]
+        .map((row, index) => (index === 3 ? [241, 0, 1, 0, 4, 1000] : row))
+        .concat([[270.5, 0, 0, 0, 0, 1000]]),
+    );
+  });
+});
+
+describe('tiers', () => {
+  const cluster: TestCluster = {
+    ...base,
+    timing: plainTiming({
+      hostPassNs: ms,
+      hostSequenceNs: 0,
+      prefillPassNs: 0,
+      tokenNs: 100_000,
+      weightNs: 0,
+      contextNs: 0,
+      pairNs: 0,
+      prefillContextNs: 0,
+    }),
+    rules: rulesOf({ maxBatchedTokens: 2048 }),
+    blocks: prefixBlocks as never,
+    engines: [{ role: engineRole.aggregated, tiers: true }],
+    requests: [{ atNs: 0, inputTokens: 70, outputTokens: 2, engine: 0, chain: chainOf(11, 12, 13, 14) }],
+    tier: { holds: [11, 12, 13], blockNs: 200_000 },
+    options: { tiers: { offload: 'write-through', localDelayNs: 0, remoteDelayNs: 0, lastIsRemote: false } },
+  };
+  const tierOf = (simulation: ReturnType<typeof buildCluster>) => simulation.stateOf('server0/g2') as FakeTierState;
+
+  it('brings up what is cheaper to bring than to compute, and computes the rest', () => {
+    const { rows, simulation } = diary(cluster);
+    // 3 x 0.2 ms for 48 tokens against 4.8 ms; then 22 tokens in 1 + 2.2 ms.
+    expect(rows[0]!.fields[1]).toBe(0.5 * ms + 0.6 * ms + 3.2 * ms);
+    expect(rows[1]!.account!.hitTokens).toEqual([0, 48, 0, 0]);
+    expect(tierOf(simulation)).toMatchObject({ pinned: 0, fetchedBlocks: 3 });
+    expect(tierOf(simulation).offloaded).toEqual([11, 12, 13, 14]);
+  });
+
+  it('computes when that is cheaper, and leaves nothing pinned', () => {
+    const { rows, simulation } = diary({ ...cluster, tier: { holds: [11, 12, 13], blockNs: 3 * ms } });
+    expect(rows[0]!.fields[1]).toBe(0.5 * ms + 8 * ms);
+    expect(tierOf(simulation)).toMatchObject({ pinned: 0, fetchedBlocks: 0 });
+  });
+
+  it('leaves nothing pinned when the client gives up on the way', () => {
+    const slow = {
+      ...cluster,
+      options: { tiers: { ...cluster.options!.tiers!, plan: () => 3 } },
+      tier: { holds: [11, 12, 13], blockNs: 5 * ms },
+    };
+    const { rows, simulation } = diary({ ...slow, requests: [{ ...cluster.requests[0]!, cancelNs: 4 * ms }] });
+    expect(rows).toEqual([]);
+    expect(tierOf(simulation).pinned).toBe(0);
+    expect(engineOf(simulation, 0).inquiries.size).toBe(0);
+    expect(engineOf(simulation, 0).totals.leftRequests).toBe(1);
+  });
+});
+
+describe('GPUs and roles', () => {
+  it('a slow GPU slows its group from the next pass on', () => {
+    const { rows } = diary({
+      ...base,
+      engines: [{ role: engineRole.aggregated, gpus: 4 }],
+      requests: [{ atNs: 0, inputTokens: 10, outputTokens: 11, engine: 0 }],
+      actions: [{ atNs: 3 * ms, engine: 0, act: 'gpuSpeed', fields: [2, 0.5] }],
+    });
+    // Slow from 3.5 ms: the pass that ends there is the third, its successor began before the message was seen? No: it is told at the boundary, so the
+    // fourth pass (3.5 to 4.5) is under way and the seven after it take 2 ms.
+    expect(rows.at(-1)!.fields[3]).toBe(4.5 * ms + 7 * 2 * ms);
+  });
+
+  it('a dead GPU fails all requests, clears the cache and comes back after the restart', () => {
+    const { rows, simulation } = diary({
+      ...base,
+      blocks: prefixBlocks as never,
+      engines: [{ role: engineRole.aggregated, gpus: 2 }],
+      requests: [
+        { atNs: 0, inputTokens: 20, outputTokens: 50, engine: 0, chain: chainOf(5) },
+        { atNs: 6.2 * ms, inputTokens: 20, outputTokens: 50, engine: 0 },
+        { atNs: 30 * ms, inputTokens: 20, outputTokens: 50, engine: 0 },
+        { atNs: 2100 * ms, inputTokens: 20, outputTokens: 2, engine: 0, chain: chainOf(5) },
+      ],
+      actions: [
+        { atNs: 6.6 * ms, engine: 0, act: 'gpuSpeed', fields: [1, 0] },
+        { atNs: 1000 * ms, engine: 0, act: 'gpuSpeed', fields: [1, 1] },
+      ],
+      options: { restartNs: 1000 * ms },
+      reports: { loadNs: 1e12, kvNs: 0 },
+    });
+    const told = rows
+      .filter((row) => row.name !== 'firstToken' && row.name !== 'loadReport')
+      .map((row) => [row.nowNs / ms, row.name, ...row.fields.slice(0, 2)]);
+    const id = simulation.actorId('server0/engine0');
+    // It dies at 7.1 ms, in the pass that would have ended at 7.5 ms: then it is told.
+    expect(told).toEqual([
+      [2, 'kvEvents', id, 0],
+      [8, 'finished', 0, 2],
+      [8, 'finished', 1, 2],
+      [8, 'engineState', id, 0],
+      [8, 'kvEvents', id, 1],
+      [31, 'refused', 2, engineRefusal.notActive],
+      [1001, 'engineState', id, 0],
+      [2001, 'engineState', id, 0],
+      [2102, 'kvEvents', id, 2],
+      [2103, 'finished', 3, 0],
+    ]);
+    expect(rows.filter((row) => row.name === 'engineState').map((row) => row.fields[2])).toEqual([
+      engineStatus.dead,
+      engineStatus.starting,
+      engineStatus.active,
+    ]);
+    expect(rows.find((row) => row.name === 'finished' && row.fields[0] === 3)!.account!.hitTokens[0]).toBe(0);
+  });
+
+  it('drains, switches and serves in its new role', () => {
+    const { rows } = diary({
+      ...base,
+      engines: [{ role: engineRole.aggregated }],
+      requests: [
+        { atNs: 0, inputTokens: 20, outputTokens: 10, engine: 0 },
+        { atNs: 5 * ms, inputTokens: 20, outputTokens: 10, engine: 0 },
+        { atNs: 200 * ms, inputTokens: 20, outputTokens: 10, engine: 0, decodeEngine: 0 },
+      ],
+      actions: [{ atNs: 3 * ms, engine: 0, act: 'role', fields: [engineRole.prefill, 100 * ms] }],
+    });
+    expect(rows.filter((row) => row.name === 'engineState').map((row) => [row.nowNs / ms, ...row.fields.slice(1)])).toEqual([
+      [5, engineRole.aggregated, engineStatus.draining],
+      [11, engineRole.aggregated, engineStatus.switching],
+      [111, engineRole.prefill, engineStatus.active],
+    ]);
+    expect(rows.filter((row) => row.name === 'refused').map((row) => [row.nowNs / ms, ...row.fields])).toEqual([
+      [7, 1, engineRefusal.notActive, 0],
+      [203, 2, engineRefusal.wrongRole, 2],
+    ]);
+    expect(rows.some((row) => row.name === 'prefilled')).toBe(true);
+  });
+
+  it('starts an engine that was not started', () => {
+    const { rows, simulation } = diary({
+      ...base,
+      engines: [{ role: engineRole.decode, started: false }],
+      requests: [{ atNs: 80 * ms, inputTokens: 20, outputTokens: 1, engine: 0 }],
+      actions: [{ atNs: 10 * ms, engine: 0, act: 'start', fields: [engineRole.aggregated, 50 * ms] }],
+    });
+    expect(rows.at(-1)!.name).toBe('finished');
+    expect(checkEngineActor({ rules: base.rules, blocks: { available: () => 1000 } } as never, engineOf(simulation, 0))).toEqual([]);
+  });
+});

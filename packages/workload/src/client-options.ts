@@ -1,0 +1,78 @@
+import type { ClosedLoopSpec } from './closed-loop.js';
+import type { ConnectionPoolSpec } from './connection-pool.js';
+import type { RequestTable } from './requests.js';
+import { checkRetry, type RetrySpec } from './retry.js';
+
+/**
+ * How requests come: `open` at their arrival times; `workers` as workers get free (arrival times are ignored); `semaphore` at their arrival
+ * times, each a task that waits for a permit.
+ */
+export type ClientLoop = { readonly style: 'open' } | Pick<ClosedLoopSpec, 'style' | 'inFlight' | 'meanThinkMs' | 'think' | 'taskLimit'>;
+
+/** What a session does between an answer and its next turn. */
+export interface SessionTurns {
+  /** `arrival`: at its own arrival time, or at the answer's when that is later; `think`: a think time after the answer. */
+  readonly next: 'arrival' | 'think';
+  readonly meanThinkMs: number;
+  readonly think: 'constant' | 'exponential';
+  /** What becomes of the later turns when one does not complete; abandoned turns are counted, never submitted. */
+  readonly afterFailure: 'continue' | 'abandon';
+}
+
+/** What all client actors of a run share: constants, known to every thread, no part of any state. */
+export interface ClientOptions {
+  readonly table: RequestTable;
+  /** Tokens of an engine block; must divide, or be divided by, the table's own block size. */
+  readonly blockTokens: number;
+  /** Delay of every message to a frontend. */
+  readonly submitDelayNs: number;
+  /** Client actors of this run (default 1); requests are dealt to them, whole sessions together. */
+  readonly clients?: number;
+  readonly loop?: ClientLoop;
+  readonly connections?: ConnectionPoolSpec;
+  readonly retry?: RetrySpec;
+  /** Later turns wait for the answer before; absent: every row comes by itself. */
+  readonly sessions?: SessionTurns;
+  /** Priority of each tenant by its number (default 0), larger is more urgent. */
+  readonly priorities?: ArrayLike<number>;
+  /** Frontend of a request: the client's own (by client number), in turn, or by hash of session (or request). Default `own`. */
+  readonly frontendBy?: 'own' | 'turn' | 'hash';
+  /** Requests that come before this moment are warm-up; marked by a record `warmupEnded`. 0: none. */
+  readonly warmupNs?: number;
+  /** Cell classes of the frontends. When given, open-loop clients promise them silence up to the next arrival. */
+  readonly promiseTo?: readonly string[];
+}
+
+/** Checks the options. Throws a RangeError that names field, value and limit. */
+export function checkClientOptions(options: ClientOptions): void {
+  const { clients = 1, submitDelayNs, loop = { style: 'open' }, retry, priorities, table } = options;
+  requireWhole('clients', clients, 1);
+  requireWhole('submitDelayNs', submitDelayNs, 0);
+  requireWhole('warmupNs', options.warmupNs ?? 0, 0);
+  if (retry !== undefined) checkRetry(retry);
+  if (loop.style !== 'open' && loop.inFlight < clients) {
+    throw new RangeError(`client loop: inFlight is ${loop.inFlight} for ${clients} clients; give each at least one, or use fewer clients`);
+  }
+  if (loop.style === 'workers' && options.sessions !== undefined) {
+    throw new RangeError('client loop: workers take requests in order, so sessions cannot wait for answers; use open or semaphore');
+  }
+  const { sessions } = options;
+  if (sessions !== undefined && !(sessions.meanThinkMs >= 0 && Number.isFinite(sessions.meanThinkMs))) {
+    throw new RangeError(`client sessions: meanThinkMs is ${sessions.meanThinkMs}; must be 0 or more`);
+  }
+  if (priorities !== undefined && priorities.length < table.tenantNames.length) {
+    throw new RangeError(`client priorities: ${priorities.length} for ${table.tenantNames.length} tenants; give one for each`);
+  }
+}
+
+function requireWhole(name: string, value: number, least: number): void {
+  if (!(Number.isSafeInteger(value) && value >= least)) {
+    throw new RangeError(`client ${name} is ${value}; must be a whole number, ${least} or more`);
+  }
+}
+
+/** True when nothing but the arrival times matters: such a client keeps counts only. */
+export function isPlainOpenLoop(options: ClientOptions): boolean {
+  const { loop, connections, retry, sessions } = options;
+  return (loop === undefined || loop.style === 'open') && connections === undefined && retry === undefined && sessions === undefined;
+}
