@@ -8,7 +8,9 @@ export interface GridRow {
   readonly actors: number;
   readonly lookahead: number;
   readonly workMicroseconds: number;
+  /** Of one shard and auto, and of two shards where that run was let go on to its end. */
   readonly fingerprint: string;
+  readonly twoShardsStopped: boolean;
   /** Events a second of the whole run, its start included for all alike: for `auto` that holds what its trials cost. */
   readonly oneShardEventsPerSecond: number;
   readonly twoShardsEventsPerSecond: number;
@@ -33,6 +35,8 @@ export interface GridOptions extends BenchOptions {
   readonly actors?: readonly number[];
   readonly lookaheads?: readonly number[];
   readonly workMicroseconds?: readonly number[];
+  /** A run on two shards is stopped after this wall time: where windows are empty it would take minutes, and its rate is known long before. */
+  readonly twoShardsLimitMs?: number;
 }
 
 /** About what an event costs without extra work, for runs of about equal length. */
@@ -40,11 +44,12 @@ const bareEventMicroseconds = 0.25;
 
 /**
  * PHOLD over actors, lookahead and work: one shard, two shards, and what `auto` makes of it.
- * @throws BenchError when the three disagree on the fingerprint.
+ * @throws BenchError when they disagree on the fingerprint.
  */
 export async function measureGrid(options: GridOptions): Promise<GridResult> {
   const { seed, events, signal, progress } = options;
   const { actors = [64, 1024, 65_536], lookaheads = [0.01, 0.1, 0.5], workMicroseconds = [0, 1] } = options;
+  const { twoShardsLimitMs = 5000 } = options;
   const perMicrosecond = workRoundsPerMicrosecond();
   const places = actors.flatMap((count) => lookaheads.flatMap((share) => workMicroseconds.map((work) => ({ count, share, work }))));
   const rows: GridRow[] = [];
@@ -53,7 +58,7 @@ export async function measureGrid(options: GridOptions): Promise<GridResult> {
     const scaled = (events * bareEventMicroseconds) / (bareEventMicroseconds + work);
     const plan = pholdPlan({ actors: count, remote: 0.25, lookahead: share, events: scaled }, Math.round(work * perMicrosecond));
     const one = await runOnce(plan.parameters, plan.untilNs, seed, 1, signal);
-    const two = one && (await runOnce(plan.parameters, plan.untilNs, seed, 2, signal));
+    const two = one && (await runOnce(plan.parameters, plan.untilNs, seed, 2, signal, twoShardsLimitMs));
     const auto = two && (await runOnce(plan.parameters, plan.untilNs, seed, 'auto', signal));
     if (one === undefined || two === undefined || auto === undefined) break;
     rows.push(rowOf(count, share, work, seed, one, two, auto));
@@ -71,7 +76,7 @@ function rowOf(
   two: RunResult,
   auto: RunResult,
 ): GridRow {
-  if (two.fingerprint !== one.fingerprint || auto.fingerprint !== one.fingerprint) {
+  if ((!two.stopped && two.fingerprint !== one.fingerprint) || auto.fingerprint !== one.fingerprint) {
     throw new BenchError(
       `PHOLD of ${actors} actors, lookahead ${lookahead}, ${workMicroseconds} us of work, seed '${seed}': fingerprint ${one.fingerprint} on one shard, ${two.fingerprint} on two, ${auto.fingerprint} on auto`,
     );
@@ -83,6 +88,7 @@ function rowOf(
     lookahead,
     workMicroseconds,
     fingerprint: one.fingerprint,
+    twoShardsStopped: two.stopped,
     oneShardEventsPerSecond: rateOf(one),
     twoShardsEventsPerSecond: rateOf(two),
     autoEventsPerSecond: rateOf(auto),
@@ -92,22 +98,25 @@ function rowOf(
   };
 }
 
-/** undefined when it was stopped. */
+/** undefined when the whole bench was stopped meanwhile. */
 async function runOnce(
   parameters: PholdParameters,
   untilNs: number,
   seed: string,
   shards: number | 'auto',
   signal: AbortSignal | undefined,
+  limitMs?: number,
 ): Promise<RunResult | undefined> {
   if (signal?.aborted) return undefined;
   const run = startRun(phold, parameters, { seed, shards, untilNs });
   const stop = (): void => run.stop();
   signal?.addEventListener('abort', stop, { once: true });
+  const limit = limitMs === undefined ? undefined : setTimeout(stop, limitMs);
   try {
     const result = await run.result;
-    return result.stopped ? undefined : result;
+    return signal?.aborted ? undefined : result;
   } finally {
+    clearTimeout(limit);
     signal?.removeEventListener('abort', stop);
   }
 }

@@ -99,6 +99,14 @@ describe('grid', () => {
     expect(rows).toHaveLength(1);
     const { parameters, untilNs } = pholdPlan({ actors: 30, remote: 0.25, lookahead: 0.5, events: 3000 }, 0);
     expect(rows[0]?.fingerprint).toBe(runPlainPhold(parameters, seed, untilNs).fingerprint);
+    expect(rows[0]?.twoShardsStopped).toBe(false);
+  });
+
+  it('stops two shards at their limit and keeps their rate', async () => {
+    const place = { actors: [30], lookaheads: [0.01], workMicroseconds: [0], twoShardsLimitMs: 50 };
+    const { rows } = await measureGrid({ events: 2_000_000, seed, ...place });
+    expect(rows[0]?.twoShardsStopped).toBe(true);
+    expect(rows[0]?.twoShardsEventsPerSecond).toBeGreaterThan(0);
   });
 });
 

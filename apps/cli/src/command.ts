@@ -7,8 +7,10 @@ import { compareCommand } from './commands/compare.js';
 import { doctorCommand } from './commands/doctor.js';
 import { explainCommand } from './commands/explain.js';
 import { exportCommand } from './commands/export.js';
+import { policyCommand } from './commands/policy.js';
 import { queryCommand } from './commands/query.js';
 import { reportCommand } from './commands/report.js';
+import { runCommand } from './commands/run.js';
 import { traceCommand } from './commands/trace.js';
 import { validateCommand } from './commands/validate.js';
 import { exitCodeHelp } from './exit-codes.js';
@@ -24,7 +26,8 @@ export function buildCommand(logger: Logger): Command {
     .addHelpText('after', exitCodeHelp);
   command.addCommand(benchCommand(logger)).addCommand(doctorCommand());
   const inspecting = [queryCommand(), compareCommand(), explainCommand(), reportCommand(), exportCommand()];
-  for (const child of [validateCommand(), traceCommand(), ...inspecting, accuracyCommand()]) command.addCommand(child);
+  for (const child of [runCommand(logger), validateCommand(), traceCommand(), ...inspecting, accuracyCommand(), policyCommand()])
+    command.addCommand(child);
   throwErrors(command);
   return command;
 }

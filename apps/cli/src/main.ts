@@ -2,6 +2,12 @@ import { buildCommand } from './command.js';
 import { exitCodeOf } from './exit-codes.js';
 import { createLogger } from './logger.js';
 
+// Whoever reads the output may have seen enough (`| head`): that ends the command, and is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit();
+});
+
 const logger = createLogger();
 try {
   await buildCommand(logger).parseAsync();

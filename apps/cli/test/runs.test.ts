@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { braess } from './braess-process.js';
 import { actors, makeRun } from './made-run.js';
@@ -68,6 +70,13 @@ describe('braess query', () => {
     expect(await printed('query', first, 'select range from range(1500)')).toContain(
       '1,500 rows, the last 500 not shown: --json prints all',
     );
+  });
+
+  it('ends quietly when its reader has seen enough', () => {
+    const command = fileURLToPath(new URL('../bin/braess.js', import.meta.url));
+    const script = `'${process.execPath}' '${command}' query '${first}' 'select range from range(300000)' --json | head -c 12; exit "\${PIPESTATUS[0]}"`;
+    const { status, stdout, stderr } = spawnSync('bash', ['-c', script], { encoding: 'utf8' });
+    expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: '[{"range":0}', stderr: '' });
   });
 
   it.each([

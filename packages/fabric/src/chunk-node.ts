@@ -58,7 +58,9 @@ export interface ChunkNodeState {
   readonly chunkSwitch: ChunkSwitch;
   /** One sender an outgoing link; none at nodes that only pass on. */
   readonly senders: ChunkSender[];
+  /** Pending wake-up of each sender: moment (-1: none) and timer. */
   readonly injectNs: Float64Array;
+  readonly injectTimers: Float64Array;
   readonly receiver: ChunkReceiver;
   readonly outgoing: Map<number, Outgoing>;
   readonly incoming: Map<number, Incoming>;
@@ -108,10 +110,12 @@ export function chunkNodeKind(plan: ChunkPlan): ActorKind<'chunkNode', string, C
     streams: ['marks'],
     state: (setup: ChunkNodeSetup) => steps.createState(setup),
     on: {
-      startTransfer(state, { sender, transfer, source, destination, transferBytes }, context) {
+      startTransfer(state, { sender, transfer, source, destination, transferBytes, weight }, context) {
+        if (weight !== 1) throw new Error(`transfer ${transfer} has weight ${weight}; chunk fidelity knows none but 1, flow fidelity does`);
         steps.open(state, context, flowIdOf(sender, transfer), source, destination, transferBytes);
       },
-      cancelTransfer: (state, { sender, transfer }, context) => steps.giveUp(state, context, flowIdOf(sender, transfer), transferStatus.cancelled),
+      cancelTransfer: (state, { sender, transfer }, context) =>
+        steps.giveUp(state, context, flowIdOf(sender, transfer), transferStatus.cancelled),
       chunk: (state, { flow, bytes, source, destination, link, marked }, context) =>
         steps.arrive(state, context, flow, bytes, source, destination, link, marked === 1),
       chunkLeft: (state, { place }, context) => steps.left(state, context, place),
@@ -125,7 +129,8 @@ export function chunkNodeKind(plan: ChunkPlan): ActorKind<'chunkNode', string, C
         steps.send(state, context, place);
         steps.inject(state, context, place);
       },
-      chunkSignal: (state, view, context) => steps.signalled(state, context, view.code, view.flow, view.value, view.timeNs, view.origin, view.target),
+      chunkSignal: (state, view, context) =>
+        steps.signalled(state, context, view.code, view.flow, view.value, view.timeNs, view.origin, view.target),
       chunkUnreachable: (state, { flow }, context) => steps.giveUp(state, context, flow, transferStatus.unreachable),
       chunkTick: (state, _message, context) => steps.tick(state, context),
       chunkLinkShare: (state, { first, count, share }, context) => steps.setShare(state, context, first, count, share),
@@ -149,7 +154,12 @@ class ChunkSteps {
     const [out, into] = [Array.from(plan.linksFrom(node)), Array.from(plan.linksTo(node))];
     const resumeAtBytes = pauseAboveBytes === Number.POSITIVE_INFINITY ? 0 : Math.floor(pauseAboveBytes / 2);
     // The last ingress is the node's own sending.
-    const chunkSwitch = createChunkSwitch(out.map((link) => plan.createPort(link)), into.length + 1, pauseAboveBytes, resumeAtBytes);
+    const chunkSwitch = createChunkSwitch(
+      out.map((link) => plan.createPort(link)),
+      into.length + 1,
+      pauseAboveBytes,
+      resumeAtBytes,
+    );
     return {
       node,
       outActors: Int32Array.from(out, (link) => (actors[topology.linkTo[link]!] as ActorReference).id),
@@ -158,6 +168,7 @@ class ChunkSteps {
       chunkSwitch,
       senders: plan.isEndpoint(node) ? out.map((link) => createChunkSender(chunkBytes, dcqcnSettings(plan.lineBytesPerSecond(link)))) : [],
       injectNs: new Float64Array(out.length).fill(-1),
+      injectTimers: new Float64Array(out.length).fill(-1),
       receiver: createChunkReceiver(dcqcnSettings(1).notificationPeriodNs),
       outgoing: new Map(),
       incoming: new Map(),
@@ -178,7 +189,8 @@ class ChunkSteps {
       const { nodeNames } = this.plan.topology;
       throw new Error(`a transfer from ${nodeNames[source]} came to ${nodeNames[node]}; send it to the actor of its source (endpointOf)`);
     }
-    if (state.outgoing.has(flow)) throw new Error(`transfer ${transferOf(flow)} of actor ${requesterOf(flow)} is under way already`);
+    // An earlier one of this number has arrived, else its requester would not use the number again; the news is on its way here.
+    this.forget(state, context, flow);
     if (transferBytes === 0 || source === destination) {
       this.answer(state, context, flow, source, destination, transferStatus.arrived, context.now, transferBytes);
       return;
@@ -191,16 +203,10 @@ class ChunkSteps {
   }
 
   giveUp(state: ChunkNodeState, context: ChunkContext, flow: number, status: number): void {
-    const outgoing = state.outgoing.get(flow);
+    const outgoing = this.forget(state, context, flow);
     if (outgoing === undefined) return;
-    state.outgoing.delete(flow);
-    if (outgoing.timer >= 0) context.cancelTimer(outgoing.timer);
-    for (const sender of state.senders) {
-      const at = sender.flows.findIndex((each) => each.flowId === flow);
-      if (at >= 0) sender.flows.splice(at, 1);
-    }
     // The destination answers: it alone knows what has arrived, and whether all of it has.
-    this.signal(state, context, code.close, flow, status, context.now, state.node, outgoing.destination);
+    this.signal(state, context, code.close, flow, status, outgoing.startNs, state.node, outgoing.destination);
   }
 
   arrive(
@@ -235,7 +241,7 @@ class ChunkSteps {
     }
     const ingress = plan.inPlace[link]!;
     const place = plan.outPlace[next]!;
-    const outcome = acceptChunk(state.chunkSwitch, ingress, place, flow, bytes, marked, () => context.random('marks'));
+    const outcome = acceptChunk(state.chunkSwitch, ingress, place, flow, bytes, marked, () => context.random('marks'), source, destination);
     if (outcome === CHUNK_DROPPED) this.signal(state, context, code.lost, flow, bytes, context.now, state.node, source);
     if (shouldPause(state.chunkSwitch, ingress)) this.pause(state, context, link, true);
     this.send(state, context, place);
@@ -244,7 +250,9 @@ class ChunkSteps {
   private take(state: ChunkNodeState, context: ChunkContext, flow: number, bytes: number, source: number, marked: boolean): void {
     const incoming = state.incoming.get(flow);
     if (incoming === undefined) {
+      // Of a transfer given up, whose source does not mind; were it one not announced yet, its source would send the chunk again.
       state.strayBytes += bytes;
+      this.signal(state, context, code.lost, flow, bytes, context.now, state.node, source);
       return;
     }
     state.deliveredBytes += bytes;
@@ -260,7 +268,7 @@ class ChunkSteps {
     state.incoming.delete(flow);
     const movedBytes = closeReceiverFlow(state.receiver, flow);
     this.answer(state, context, flow, source, state.node, status, startNs, movedBytes);
-    if (status === transferStatus.arrived) this.signal(state, context, code.close, flow, status, context.now, state.node, source);
+    if (status === transferStatus.arrived) this.signal(state, context, code.close, flow, status, startNs, state.node, source);
   }
 
   private answer(
@@ -307,7 +315,7 @@ class ChunkSteps {
   ): void {
     if (target !== state.node) this.signal(state, context, kind, flow, value, timeNs, origin, target);
     else if (kind === code.announce) state.incoming.set(flow, { transferBytes: value, startNs: timeNs, source: origin });
-    else if (kind === code.close) this.closed(state, context, flow, value);
+    else if (kind === code.close) this.closed(state, context, flow, value, timeNs);
     else if (kind === code.lost) this.sendAgain(state, context, flow, value);
     else {
       const outgoing = state.outgoing.get(flow);
@@ -315,9 +323,22 @@ class ChunkSteps {
     }
   }
 
-  private closed(state: ChunkNodeState, context: ChunkContext, flow: number, status: number): void {
-    if (state.incoming.has(flow)) this.finish(state, context, flow, status);
-    else state.outgoing.delete(flow);
+  /** The other end has finished. `startNs` tells a transfer from a later one of the same number. */
+  private closed(state: ChunkNodeState, context: ChunkContext, flow: number, status: number, startNs: number): void {
+    if (state.incoming.get(flow)?.startNs === startNs) this.finish(state, context, flow, status);
+    else if (state.outgoing.get(flow)?.startNs === startNs) this.forget(state, context, flow);
+  }
+
+  private forget(state: ChunkNodeState, context: ChunkContext, flow: number): Outgoing | undefined {
+    const outgoing = state.outgoing.get(flow);
+    if (outgoing === undefined) return undefined;
+    state.outgoing.delete(flow);
+    if (outgoing.timer >= 0) context.cancelTimer(outgoing.timer);
+    for (const sender of state.senders) {
+      const at = sender.flows.findIndex((each) => each.flowId === flow);
+      if (at >= 0) sender.flows.splice(at, 1);
+    }
+    return outgoing;
   }
 
   private sendAgain(state: ChunkNodeState, context: ChunkContext, flow: number, bytes: number): void {
@@ -367,21 +388,22 @@ class ChunkSteps {
     if (index < 0) return;
     const { flowId, nextSendNs } = sender.flows[index]!;
     if (nextSendNs > context.now) {
-      // One wake-up a port: an earlier one than is pending is set besides it, a later one is set when that comes.
       const pendingNs = state.injectNs[place]!;
       if (pendingNs >= 0 && pendingNs <= nextSendNs) return;
+      if (pendingNs >= 0) context.cancelTimer(state.injectTimers[place]!);
       state.injectNs[place] = nextSendNs;
-      context.send(context.self, chunkInject, nextSendNs - context.now, place);
+      state.injectTimers[place] = context.timer(chunkInject, nextSendNs - context.now, place);
       return;
     }
     const bytes = cutChunk(sender, index, context.now);
-    acceptChunk(state.chunkSwitch, state.inActors.length, place, flowId, bytes, false, () => context.random('marks'));
+    const { destination } = state.outgoing.get(flowId) as Outgoing;
+    const ingress = state.inActors.length;
+    acceptChunk(state.chunkSwitch, ingress, place, flowId, bytes, false, () => context.random('marks'), state.node, destination);
     this.send(state, context, place);
   }
 
-  /** Starts on the chunk at the head of a port: it arrives at the far end a transmission and a cable later. */
+  /** Starts on the chunk at the head of a port. */
   send(state: ChunkNodeState, context: ChunkContext, place: number): void {
-    const { plan } = this;
     const port = state.chunkSwitch.ports[place]!;
     const leavesNs = startSending(port, context.now);
     if (leavesNs < 0) return;
@@ -389,13 +411,91 @@ class ChunkSteps {
     this.startTicking(state, context);
   }
 
+  /** A chunk has left a port and is on the cable; on a cut one it is lost. */
   left(state: ChunkNodeState, context: ChunkContext, place: number): void {
     const { plan } = this;
-    const goesOn = releaseChunk(state.chunkSwitch, place);
     const port = state.chunkSwitch.ports[place]!;
-    void port;
-    void plan;
-    void goesOn;
+    const goesOn = releaseChunk(state.chunkSwitch, place);
+    const { leftFlow, leftBytes, leftSource, leftDestination, leftIngress, leftMarked } = port;
+    const link = plan.linksFrom(state.node)[place]!;
+    if (plan.routesFor(state.shares).linkShare[link] === 0) {
+      if (leftSource === state.node) this.sendAgain(state, context, leftFlow, leftBytes);
+      else this.signal(state, context, code.lost, leftFlow, leftBytes, context.now, state.node, leftSource);
+    } else {
+      const to = state.outActors[place] as ActorId;
+      context.send(to, chunk, cableNs(plan, link), leftFlow, leftBytes, leftSource, leftDestination, link, leftMarked ? 1 : 0);
+    }
+    if (goesOn && leftIngress < state.inActors.length) this.pause(state, context, plan.linksTo(state.node)[leftIngress]!, false);
+    this.send(state, context, place);
+    this.inject(state, context, place);
+  }
+
+  /** Tells the far end of an incoming link to pause or to go on; that takes the cable's time back. */
+  private pause(state: ChunkNodeState, context: ChunkContext, link: number, paused: boolean): void {
+    const { plan } = this;
+    const to = state.inActors[plan.inPlace[link]!] as ActorId;
+    context.send(to, chunkPause, cableNs(plan, plan.topology.linkReverse[link]!), link, paused ? 1 : 0);
+  }
+
+  setShare(state: ChunkNodeState, context: ChunkContext, first: number, count: number, share: number): void {
+    const { topology } = this.plan;
+    const shares = new Map<number, number>();
+    for (let index = 0; index < state.shares.length; index += 2) shares.set(state.shares[index]!, state.shares[index + 1]!);
+    for (let link = first; link < first + count; link++) {
+      if (share === 1) shares.delete(link);
+      else shares.set(link, share);
+      if (topology.linkFrom[link] !== state.node) continue;
+      // A cut port goes on at full speed, into nothing: that empties its queue.
+      state.chunkSwitch.ports[this.plan.outPlace[link]!]!.bytesPerSecond = topology.linkBytesPerSecond[link]! * (share === 0 ? 1 : share);
+    }
+    state.shares = [...shares].sort(([a], [b]) => a - b).flat();
+    for (const [flow, outgoing] of state.outgoing) this.findWay(state, context, flow, outgoing);
+  }
+
+  private startTicking(state: ChunkNodeState, context: ChunkContext): void {
+    const { reportPeriodNs = 0 } = this.plan.options;
+    if (reportPeriodNs === 0 || state.ticking) return;
+    state.ticking = true;
+    // On the same beat for all nodes.
+    context.send(context.self, chunkTick, reportPeriodNs - (context.now % reportPeriodNs));
+  }
+
+  tick(state: ChunkNodeState, context: ChunkContext): void {
+    let busy = false;
+    state.chunkSwitch.ports.forEach((port, place) => {
+      busy = this.reportPort(state, context, port, place) || busy || port.length > 0;
+    });
+    state.ticking = busy;
+    if (busy) context.send(context.self, chunkTick, this.plan.options.reportPeriodNs as number);
+  }
+
+  private reportPort(state: ChunkNodeState, context: ChunkContext, port: OutputPort, place: number): boolean {
+    const sentBytes = port.sentBytes - state.lastSentBytes[place]!;
+    const marks = port.markedChunks - state.lastMarks[place]!;
+    const pausedNs = port.pausedNs + (port.paused ? context.now - port.pausedSinceNs : 0);
+    const newPausedNs = pausedNs - state.lastPausedNs[place]!;
+    if (sentBytes === 0 && newPausedNs === 0) return false;
+    state.lastSentBytes[place] = port.sentBytes;
+    state.lastMarks[place] = port.markedChunks;
+    state.lastPausedNs[place] = pausedNs;
+    const { plan } = this;
+    const link = plan.linksFrom(state.node)[place]!;
+    const utilisation = (sentBytes * 1e9) / (plan.topology.linkBytesPerSecond[link]! * (plan.options.reportPeriodNs as number));
+    context.emit(portUse, link, utilisation, sentBytes, port.highestQueuedBytes, marks, newPausedNs);
+    for (const listener of state.listeners) {
+      context.send(
+        listener as ActorId,
+        linkReport,
+        plan.options.leastDelayNs,
+        link,
+        utilisation,
+        sentBytes,
+        port.length,
+        marks,
+        newPausedNs,
+      );
+    }
+    return true;
   }
 }
 

@@ -93,7 +93,10 @@ export class ChunkPlan {
     const limit = options.queueLimitBytes ?? this.losslessBytes(topology.linkFrom[link]!);
     const settings = ecnSettings(speed, chunkBytes, limit);
     const marks = options.congestionControl !== false && !INSIDE_SERVER.includes(LINK_CLASSES[topology.linkClasses[link]!]!);
-    return createOutputPort(speed, marks ? settings : { ...settings, ecnMinBytes: Number.POSITIVE_INFINITY, ecnMaxBytes: Number.POSITIVE_INFINITY });
+    return createOutputPort(
+      speed,
+      marks ? settings : { ...settings, ecnMinBytes: Number.POSITIVE_INFINITY, ecnMaxBytes: Number.POSITIVE_INFINITY },
+    );
   }
 
   /** Speed at which a sender starts on a link: behind PCIe it is the NIC that paces. */

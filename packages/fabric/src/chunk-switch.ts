@@ -50,8 +50,10 @@ export function acceptChunk(
   bytes: number,
   marked: boolean,
   uniform: () => number,
+  source = -1,
+  destination = -1,
 ): number {
-  const outcome = enqueueChunk(chunkSwitch.ports[port]!, flowId, bytes, ingress, marked, uniform);
+  const outcome = enqueueChunk(chunkSwitch.ports[port]!, flowId, bytes, ingress, marked, uniform, source, destination);
   if (outcome !== CHUNK_DROPPED) chunkSwitch.ingressBytes[ingress]! += bytes;
   return outcome;
 }

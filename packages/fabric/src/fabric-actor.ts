@@ -2,6 +2,7 @@ import { type ActorId, type ActorKind, type ActorReference, actorKind, type Cont
 import * as protocol from '@braess/protocol';
 import { checkFabricOptions, type FabricOptions, reportedLinks } from './fabric-options.js';
 import { nextCompletionNs } from './flow-allocator.js';
+import { flowIdOf, requesterOf, transferOf, transferStatus } from './flow-id.js';
 import {
   advanceNetwork,
   cancelTransfer,
@@ -14,9 +15,6 @@ import {
 import { type LinkReading, linkUtilisation, readLinks } from './link-counters.js';
 import { createOnOffSource, type OnOffSource, toggleOnOff } from './on-off.js';
 import { tier } from './topology.js';
-
-/** How a transfer ended, as `transferEnded.status` says. */
-export const transferStatus = { arrived: 0, unreachable: 1, cancelled: 2 } as const;
 
 /** Fabric -> telemetry, each period, for links that did something: share of capacity used since the last report (background included). */
 export const linkUse = record('linkUse', ['link', 'utilisation', 'transferBytes', 'flows']);
@@ -70,7 +68,6 @@ export interface FabricState {
   cancelled: number;
 }
 
-const TWO_32 = 4294967296;
 const { cancelTransfer: cancelMessage, linkReport, setLinkShare, startTransfer: startMessage, transferEnded } = protocol;
 const fabricSettle = message('fabricSettle');
 const fabricCompletion = message('fabricCompletion');
@@ -123,14 +120,6 @@ export function fabricKind(options: FabricOptions): ActorKind<'fabric', string, 
       fabricToggle: (state, _message, context) => fabric.toggle(state, context),
     },
   });
-}
-
-/** Flow id of a requester's transfer: the same however busy the network is, so its path does not depend on what else runs. */
-export function flowIdOf(requester: number, transfer: number): number {
-  if (!(transfer >= 0 && transfer < TWO_32)) {
-    throw new Error(`transfer ${transfer} of actor ${requester}: its number must be whole, from 0 to 2^32 - 1`);
-  }
-  return requester * TWO_32 + transfer;
 }
 
 /** Constants and the steps of a transfer's life; holds no state of its own. */
@@ -198,8 +187,7 @@ class FlowFabric {
   ): void {
     const { topology, unreachableAfterNs = 1e9 } = this.options;
     this.reachNow(state, context);
-    if (state.transfers.has(flowId))
-      throw new Error(`transfer ${flowId % TWO_32} of actor ${Math.floor(flowId / TWO_32)} is under way already`);
+    if (state.transfers.has(flowId)) throw new Error(`transfer ${transferOf(flowId)} of actor ${requesterOf(flowId)} is under way already`);
     const latencyNs = startTransfer(topology, state.network, context.now, flowId, source, destination, transferBytes, weight);
     const transfer: Transfer = { source, destination, transferBytes, weight, startNs: context.now, latencyNs, timer: -1 };
     state.transfers.set(flowId, transfer);
@@ -307,10 +295,10 @@ class FlowFabric {
 
   private answer(context: Context, flowId: number, transfer: Transfer, status: number, movedBytes: number): void {
     const { leastDelayNs, topology } = this.options;
-    const requester = Math.floor(flowId / TWO_32) as ActorId;
+    const requester = requesterOf(flowId) as ActorId;
     const delayNs = status === transferStatus.arrived ? Math.max(leastDelayNs, transfer.latencyNs) : leastDelayNs;
     const networkTier = tier(topology, transfer.source, transfer.destination);
-    context.send(requester, transferEnded, delayNs, flowId % TWO_32, status, transfer.startNs, movedBytes, networkTier);
+    context.send(requester, transferEnded, delayNs, transferOf(flowId), status, transfer.startNs, movedBytes, networkTier);
   }
 
   /** Starts reports and on-off traffic again where they rest. */

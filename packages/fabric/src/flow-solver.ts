@@ -139,7 +139,8 @@ function startLinks(allocator: FlowAllocator, scratch: SolverScratch): void {
 /** A link with one affected flow is a limit of its own for it: only links with several take part in the passes. */
 function startFlows(allocator: FlowAllocator, scratch: SolverScratch): void {
   const { hopShift, weights } = allocator;
-  const { affected, count, residual, openPath, openEnd, sharedPath, sharedEnd, ownLevel, ownBottleneck, fillLevel, fillBottleneck } = scratch;
+  const { affected, count, residual, openPath, openEnd, sharedPath, sharedEnd, ownLevel, ownBottleneck, fillLevel, fillBottleneck } =
+    scratch;
   let unfixed = 0;
   for (let i = 0; i < scratch.affectedCount; i++) {
     const slot = affected[i]!;

@@ -18,6 +18,7 @@ export {
   setLinkCapacity,
   settle,
 } from './flow-allocator.js';
+export * from './flow-id.js';
 export * from './flow-network.js';
 export { createFlowAllocator, type FlowAllocator, type FlowAllocatorLimits } from './flow-state.js';
 export * from './link-counters.js';

@@ -10,6 +10,9 @@ export interface OutputPort {
   chunkBytes: Float64Array;
   chunkIngress: Int32Array;
   chunkMarked: Uint8Array;
+  /** Nodes the chunk comes from and goes to; -1 where the caller knows by the flow. */
+  chunkSource: Int32Array;
+  chunkDestination: Int32Array;
   head: number;
   length: number;
   queuedBytes: number;
@@ -21,6 +24,8 @@ export interface OutputPort {
   leftBytes: number;
   leftIngress: number;
   leftMarked: boolean;
+  leftSource: number;
+  leftDestination: number;
   // Counters.
   sentBytes: number;
   sentChunks: number;
@@ -76,6 +81,8 @@ export function createOutputPort(bytesPerSecond: number, settings: OutputPortSet
     chunkBytes: new Float64Array(slots),
     chunkIngress: new Int32Array(slots),
     chunkMarked: new Uint8Array(slots),
+    chunkSource: new Int32Array(slots),
+    chunkDestination: new Int32Array(slots),
     head: 0,
     length: 0,
     queuedBytes: 0,
@@ -86,6 +93,8 @@ export function createOutputPort(bytesPerSecond: number, settings: OutputPortSet
     leftBytes: 0,
     leftIngress: -1,
     leftMarked: false,
+    leftSource: -1,
+    leftDestination: -1,
     sentBytes: 0,
     sentChunks: 0,
     markedChunks: 0,
@@ -106,6 +115,8 @@ export function enqueueChunk(
   ingress: number,
   marked: boolean,
   uniform: () => number,
+  source = -1,
+  destination = -1,
 ): number {
   if (port.queuedBytes + bytes > port.queueLimitBytes) {
     port.droppedChunks++;
@@ -120,6 +131,8 @@ export function enqueueChunk(
   port.chunkBytes[at] = bytes;
   port.chunkIngress[at] = ingress;
   port.chunkMarked[at] = marked || marksNow ? 1 : 0;
+  port.chunkSource[at] = source;
+  port.chunkDestination[at] = destination;
   port.queuedBytes += bytes;
   if (port.queuedBytes > port.highestQueuedBytes) port.highestQueuedBytes = port.queuedBytes;
   return marksNow ? CHUNK_MARKED : CHUNK_QUEUED;
@@ -150,6 +163,8 @@ export function finishSending(port: OutputPort): void {
   port.leftBytes = port.chunkBytes[at]!;
   port.leftIngress = port.chunkIngress[at]!;
   port.leftMarked = port.chunkMarked[at] === 1;
+  port.leftSource = port.chunkSource[at]!;
+  port.leftDestination = port.chunkDestination[at]!;
   port.head = (at + 1) % port.chunkFlow.length;
   port.length--;
   port.queuedBytes -= port.leftBytes;
@@ -169,20 +184,17 @@ export function setPaused(port: OutputPort, paused: boolean, nowNs: number): voi
 
 function growRing(port: OutputPort): void {
   const before = port.chunkFlow.length;
-  const flow = new Float64Array(before * 2);
-  const bytes = new Float64Array(before * 2);
-  const ingress = new Int32Array(before * 2);
-  const marked = new Uint8Array(before * 2);
-  for (let i = 0; i < port.length; i++) {
-    const at = (port.head + i) % before;
-    flow[i] = port.chunkFlow[at]!;
-    bytes[i] = port.chunkBytes[at]!;
-    ingress[i] = port.chunkIngress[at]!;
-    marked[i] = port.chunkMarked[at]!;
+  // Unrolled by one turn: what lies before the head moves behind the end.
+  for (const name of ['chunkFlow', 'chunkBytes'] as const) port[name] = unrolled(port[name], new Float64Array(before * 2), port.head);
+  for (const name of ['chunkIngress', 'chunkSource', 'chunkDestination'] as const) {
+    port[name] = unrolled(port[name], new Int32Array(before * 2), port.head);
   }
-  port.chunkFlow = flow;
-  port.chunkBytes = bytes;
-  port.chunkIngress = ingress;
-  port.chunkMarked = marked;
+  port.chunkMarked = unrolled(port.chunkMarked, new Uint8Array(before * 2), port.head);
   port.head = 0;
+}
+
+function unrolled<Column extends Float64Array | Int32Array | Uint8Array>(from: Column, to: Column, head: number): Column {
+  to.set(from.subarray(head));
+  to.set(from.subarray(0, head), from.length - head);
+  return to;
 }

@@ -109,14 +109,7 @@ export function choosePath(
 }
 
 /** The link a flow takes at a node on its way, the same that `choosePath` puts into its path; -1 when there is no way from here. */
-export function nextLink(
-  topology: Topology,
-  routes: Routes,
-  node: number,
-  source: number,
-  destination: number,
-  flowId: number,
-): number {
+export function nextLink(topology: Topology, routes: Routes, node: number, source: number, destination: number, flowId: number): number {
   const distances = distancesToward(topology, routes, destination);
   if (distances[node] === UNREACHABLE) return -1;
   return chooseLink(topology, routes, distances, node, destination, hashFlow(source, destination, flowId));

@@ -6,7 +6,6 @@ import { KernelError } from './errors.js';
  * One record a slot, not one array a column: an event is then one or two cache lines.
  */
 export const slotWords = 10;
-export const fieldOffset = 4;
 
 /** Positions of the int32 halves inside a slot's record (index = slot * 2 * slotWords + offset). */
 export const stepOffset = 4;

@@ -2,7 +2,7 @@ import { KernelError } from './errors.js';
 import { type EventCursor, senderOffset } from './event-slab.js';
 
 /** The greatest count of numeric fields in a message or record. */
-export const maximumFields = 6;
+const maximumFields = 6;
 
 declare const bodyOf: unique symbol;
 declare const accepts: unique symbol;
@@ -79,7 +79,10 @@ export function message(name: string, fields: readonly string[] = [], bodyType?:
   return Object.freeze({ name, fields: Object.freeze([...fields]), hasBody: bodyType !== undefined, declaration: declarations++ });
 }
 
-/** Declares a record that actors emit; records have the same shape as messages. */
+/**
+ * Declares a record that actors emit; records have the same shape as messages.
+ * @alias
+ */
 export const record = message;
 
 /** Builds the reused view of one message type over a shard's cursor. In strict mode reading it after the handler throws. */

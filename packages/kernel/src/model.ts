@@ -216,7 +216,7 @@ class WorldBuilder implements World {
 }
 
 /** Order by UTF-16 code unit, the same in every locale. */
-export function compareByCodeUnit(a: string, b: string): number {
+function compareByCodeUnit(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 

@@ -16,7 +16,7 @@ export interface PacingReport {
 }
 
 /** Waits at most this long at once, so that external input and an abort are met in time. */
-export const paceQuantumMs = 1;
+const paceQuantumMs = 1;
 /** `Atomics.wait` wakes about 0.1 ms late; the rest is spun. */
 const spinMs = 0.3;
 const behindMs = 100;

@@ -1,1 +1,2 @@
 export * from './run-scenario.js';
+export * from './sweep.js';

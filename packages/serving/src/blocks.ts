@@ -5,6 +5,8 @@
 export interface BlockAccounting<Pool> {
   /** Blocks that growth or admission could take now: free ones and unreferenced cached ones. */
   available(pool: Pool): number;
+  /** Blocks that growth can take without evicting anything, at most `available`; needed where evictions are told at their true times. */
+  free?(pool: Pool): number;
   /**
    * Takes all blocks for `tokens` tokens of a request and returns how many leading tokens are already there (0 when none; the engine lowers it
    * to whole blocks below `tokens`), or {@link blocksRefused} and no change when they are not available.

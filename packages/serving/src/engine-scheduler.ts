@@ -232,13 +232,19 @@ function stretchPasses<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<
   const passes = Math.min(engine.nextFinishPass - engine.passCount, engine.curve.validPasses - engine.passesDone);
   const size = engine.rules.blockTokens;
   if (engine.rules.blockEvents) return Math.min(passes, passesToBlock(engine, passes));
-  let free = blocks.available(engine.pool);
+  let free = engine.rules.exactEvictions === true ? growthFree(engine, blocks) : blocks.available(engine.pool);
   if (free >= Math.ceil(passes / size) * engine.decodeCount) return passes;
   for (let ahead = 1; ahead < passes; ahead++) {
     free -= engine.blockResidues[(engine.passCount + ahead) % size]!;
     if (free < 0) return ahead;
   }
   return passes;
+}
+
+function growthFree<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>): number {
+  if (blocks.free === undefined)
+    throw new Error('engine rules: exactEvictions needs block accounting that counts free blocks; give it `free`');
+  return blocks.free(engine.pool);
 }
 
 /** With block events, growth is decided at each of them, so no count ahead is needed: a block is needed exactly when one was filled. */

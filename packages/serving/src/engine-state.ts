@@ -27,6 +27,8 @@ export interface EngineRules {
   capacityBlocks: number;
   /** Report every output block when it is filled. */
   blockEvents: boolean;
+  /** Grow at each pass boundary that evicts, so that evictions show at their true times rather than when the engine is next looked at. */
+  exactEvictions?: boolean;
   /** Step every pass singly: the slow engine with the same results, for comparison. */
   stepwise: boolean;
 }

@@ -210,6 +210,12 @@ export function killEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccount
   engine.status = engineStatus.dead;
 }
 
+/** Most blocks that decodes may take before the engine's next event. */
+export function growthAhead<Pool>(engine: EngineState<Pool>): number {
+  if (engine.passKind !== passKind.stretch) return 0;
+  return Math.ceil((engine.passesLimit - engine.passesDone) / engine.rules.blockTokens) * engine.decodeCount;
+}
+
 /** Brings the counts of a lazy engine (tokens, blocks in use) up to `nowNs`, as a report needs them. */
 export function settleEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number): void {
   settle(engine, blocks, nowNs);

@@ -140,14 +140,14 @@ describe('random runs', () => {
   });
 });
 
-const isSeries = (record: RunRecord): boolean => record.name !== 'itlGaps' && record.name !== 'gpuSample';
+const isSeries = (record: RunRecord): boolean => record.type !== 'itlGaps' && record.type !== 'gpuSample';
 
 describe('ITL gaps', () => {
   const sums = (records: readonly RunRecord[]) => {
     let count = 0;
     let sumNs = 0;
     for (const record of records) {
-      if (record.name !== 'itlGaps') continue;
+      if (record.type !== 'itlGaps') continue;
       const { gapNs, counts } = record.body as { gapNs: Float64Array; counts: Float64Array };
       for (const [row, gap] of gapNs.entries()) {
         count += counts[row]!;

@@ -89,6 +89,7 @@ export const prefixBlocks: EngineBlocks<PrefixPool> = {
     pool.cached.clear();
     note(pool, kvEventKind.cleared, 0, 0);
   },
+  free: (pool) => pool.freeBlocks,
   available: (pool) => pool.freeBlocks + idle(pool),
   admit: (pool, slot, tokens) => {
     const chain = pool.chains.get(slot) ?? null;

@@ -47,5 +47,5 @@ function describe({ rows, seed, autoWithinTenPercent }: GridResult): string {
     ]),
     ['right', 'right', 'right', 'right', 'right', 'right', 'right', 'left', 'left'],
   );
-  return `${table}\nauto is within 10 % of the better fixed choice in ${autoWithinTenPercent} of ${rows.length}; rates over whole runs, trials included; seed ${seed}`;
+  return `${table}\nauto is within 10 % of the better fixed choice in ${autoWithinTenPercent} of ${rows.length}; rates over whole runs, trials included (two shards: at most 5 s); seed ${seed}`;
 }

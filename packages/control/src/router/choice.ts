@@ -5,18 +5,19 @@ import type { RouterView } from '../policy/router-policy.js';
 export function lowestScore(view: RouterView, random: Random): number {
   const { candidates, count, scores } = view;
   let best = candidates[0]!;
+  let low = Number.POSITIVE_INFINITY;
   let ties = 0;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
     const score = scores[engine]!;
-    if (score < scores[best]!) {
+    if (score < low) {
+      low = score;
       best = engine;
       ties = 1;
-    } else if (score === scores[best]!) ties++;
+    } else if (score === low) ties++;
     else if (Number.isNaN(score)) throw scoreFault(view, engine);
   }
-  if (ties === 0) throw scoreFault(view, best);
-  return ties === 1 ? best : tied(view, scores[best]!, Math.floor(random() * ties));
+  return ties === 1 ? best : tied(view, low, Math.floor(random() * ties));
 }
 
 function scoreFault(view: RouterView, engine: number): RangeError {

@@ -12,11 +12,28 @@ export function activeBlocks(view: RouterView, engine: number, request: RouterRe
   return view.engines.activeBlocks[engine]! + Math.ceil(request.inputTokens / view.blockTokens);
 }
 
-/** Cost in blocks: omega x prefill blocks + active blocks; prefill engines ignore active blocks, decode engines prefill and overlap. */
-export function kvCost(view: RouterView, engine: number, request: RouterRequest, omega: number): number {
-  if (view.stage === routerStage.decode) return activeBlocks(view, engine, request);
-  const prefill = omega * prefillBlocks(view, engine, request);
-  return view.stage === routerStage.prefill ? prefill : prefill + activeBlocks(view, engine, request);
+/**
+ * Writes each candidate's cost in blocks to `view.scores`: omega x prefill blocks + active blocks. Prefill engines ignore active blocks; decode engines
+ * ignore prefill and overlap. The same sums as the two functions above, in loops without calls: this runs over all engines for every request.
+ */
+export function scoreKvCosts(view: RouterView, request: RouterRequest, omega: number): void {
+  const { candidates, count, scores, overlapBlocks, blockTokens, stage } = view;
+  const { activePrefillTokens, activeBlocks: blocks } = view.engines;
+  const { inputTokens } = request;
+  const ownBlocks = Math.ceil(inputTokens / blockTokens);
+  if (stage === routerStage.decode) {
+    for (let place = 0; place < count; place++) {
+      const engine = candidates[place]!;
+      scores[engine] = blocks[engine]! + ownBlocks;
+    }
+    return;
+  }
+  const prefillOnly = stage === routerStage.prefill;
+  for (let place = 0; place < count; place++) {
+    const engine = candidates[place]!;
+    const cost = omega * ((activePrefillTokens[engine]! + inputTokens) / blockTokens - overlapBlocks[engine]!);
+    scores[engine] = prefillOnly ? cost : cost + blocks[engine]! + ownBlocks;
+  }
 }
 
 /** The KV-aware router of NVIDIA Dynamo (docs: Router design, "Cost function" and "Worker selection"). */
@@ -32,11 +49,7 @@ export const kvRouter = defineRouterPolicy({
   }),
   reads: { overlap: true },
   choose(view, request, { omega, tau }, _state, random) {
-    const { candidates, count, scores } = view;
-    for (let place = 0; place < count; place++) {
-      const engine = candidates[place]!;
-      scores[engine] = kvCost(view, engine, request, omega);
-    }
+    scoreKvCosts(view, request, omega);
     return tau > 0 ? softmaxScore(view, tau, random) : lowestScore(view, random);
   },
 });

@@ -57,6 +57,8 @@ export interface EngineActorState<Pool> {
   /** The timer at the engine's next event; Infinity when none is set. */
   wakeTimer: TimerId;
   wakeAtNs: number;
+  /** End of the pass that a death cut short: silence until then was promised. */
+  silentUntilNs: number;
   reportSet: boolean;
   eventsSet: boolean;
   telemetrySet: boolean;
@@ -92,8 +94,9 @@ export interface EngineTotals {
 }
 
 export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, setup: EngineSetup): EngineActorState<Pool> {
-  const { rules } = options;
   const wantsEvents = (options.kvEvents?.to.length ?? 0) > 0 || (setup.tiers?.length ?? 0) > 0;
+  const exact = wantsEvents && (options.kvEvents?.periodNs ?? 0) === 0 && options.blocks.free !== undefined;
+  const rules = exact ? { ...options.rules, exactEvictions: true } : options.rules;
   const engine = createEngine({
     role: setup.role,
     rules,
@@ -115,6 +118,7 @@ export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, s
     transferCount: 0,
     wakeTimer: -1,
     wakeAtNs: Number.POSITIVE_INFINITY,
+    silentUntilNs: 0,
     reportSet: false,
     eventsSet: false,
     telemetrySet: false,

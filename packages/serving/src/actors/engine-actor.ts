@@ -28,6 +28,7 @@ import { createEngineActorState, type EngineActorState, requestKind } from './en
 import type { EngineKindOptions, EngineSetup } from './engine-options.js';
 import { abandonKv, closeSlot, endFetch, endMove, failMove, runEngine, serves, submitRequest, takeEvents } from './engine-requests.js';
 import {
+  boundaryDelayNs,
   createScope,
   type EngineScope,
   engineEventsDue,
@@ -38,8 +39,9 @@ import {
   scratchEvents,
   setWake,
   speechDelayNs,
+  unknownDelay,
 } from './engine-scope.js';
-import { emitRecords, eventsWait, sendEvents, sendLoad, sendState, setPeriods, tendEvents } from './engine-telemetry.js';
+import { emitRecords, sendEvents, sendLoad, sendState, setPeriods, tendEvents } from './engine-telemetry.js';
 import { failInquiries, giveUpInquiry, startInquiry, takeAnswer } from './inquiries.js';
 
 const messages = {
@@ -81,7 +83,7 @@ export function engineKind<Pool>(options: EngineKindOptions<Pool>): EngineKind {
       engineWake(state, _message, context) {
         state.wakeAtNs = Number.POSITIVE_INFINITY;
         runEngine(scope, state, context);
-        settle(scope, state, context, 0);
+        settle(scope, state, context, boundaryDelayNs(state, context.now));
       },
       engineReport(state, _message, context) {
         state.reportSet = false;
@@ -93,8 +95,9 @@ export function engineKind<Pool>(options: EngineKindOptions<Pool>): EngineKind {
       engineEventsDue(state, _message, context) {
         state.eventsSet = false;
         catchUp(scope, state, context);
+        settleEngine(state.engine, options.blocks, context.now);
         sendEvents(scope, state, context, speechDelayNs(state, context.now));
-        settle(scope, state, context, 0);
+        settle(scope, state, context, unknownDelay);
       },
       engineTelemetry(state, _message, context) {
         state.telemetrySet = false;
@@ -161,7 +164,7 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
       catchUp(scope, state, context);
       const slot = state.slots.get(message.request);
       const extraNs = speechDelayNs(state, context.now);
-      if (slot !== undefined && slot < 0) giveUpInquiry(scope, state, context, -1 - slot);
+      if (slot !== undefined && slot < 0) giveUpInquiry(state, -1 - slot);
       else if (slot !== undefined) {
         state.slots.delete(message.request);
         abandonKv(scope, state, context, slot, extraNs);
@@ -256,6 +259,7 @@ function statusHandlers<Pool>(scope: EngineScope<Pool>) {
 
 /** A GPU died: every request here fails, all KV is gone. */
 function die<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context, extraNs: number): void {
+  state.silentUntilNs = context.now + extraNs;
   failInquiries(scope, state, context, extraNs);
   killEngine(state.engine, scope.options.blocks, context.now, scratchEvents);
   takeEvents(scope, state, context, scratchEvents, extraNs);
@@ -267,15 +271,12 @@ function catchUp<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Co
   if (state.engine.passKind !== passKind.none && nextEventNs(state.engine) <= context.now) runEngine(scope, state, context);
 }
 
-/** The engine may speak when the pass in progress ends; worked out only where there is something to say. */
-const unknownDelay = -1;
-
 /** After a message: status, KV events, timers and promises follow what has changed. */
 function settle<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context, extraNs: number): void {
   const { engine } = state;
   if (engine.status !== state.reportedStatus || engine.role !== state.reportedRole)
     sendState(scope, state, context, extraNs === unknownDelay ? speechDelayNs(state, context.now) : extraNs);
-  if (eventsWait(scope, state)) tendEvents(scope, state, context, extraNs === unknownDelay ? speechDelayNs(state, context.now) : extraNs);
+  tendEvents(scope, state, context, extraNs);
   setPeriods(scope, state, context);
   setWake(state, context);
   promiseQuiet(scope, state, context);

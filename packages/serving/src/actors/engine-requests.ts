@@ -16,7 +16,7 @@ import { advance, submit, transferDone } from '../engine.js';
 import { type EngineState, engineRole, generatedTokens, nextSlot, slotState } from '../engine-state.js';
 import { clearEvents, type EngineEvents, engineEvent } from '../events.js';
 import { type EngineActorState, engineRefusal, openRow, requestKind } from './engine-actor-state.js';
-import { type EngineScope, scratchEvents, speechDelayNs } from './engine-scope.js';
+import { boundaryDelayNs, type EngineScope, scratchEvents, speechDelayNs } from './engine-scope.js';
 import { takeStretches } from './engine-telemetry.js';
 import { longestGapSince, noteGap } from './gap-log.js';
 import { dropInquiry, fetchBlocks, type Inquiry } from './onboarding.js';
@@ -27,7 +27,7 @@ const transferSlots = 2 ** 20;
 /** Runs the engine up to now and tells what is to be seen. */
 export function runEngine<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
   advance(state.engine, scope.options.blocks, context.now, scratchEvents);
-  takeEvents(scope, state, context, scratchEvents, 0);
+  takeEvents(scope, state, context, scratchEvents, boundaryDelayNs(state, context.now));
   if (state.streamingCount > 0) tellTokens(scope, state, context);
 }
 
@@ -111,7 +111,7 @@ export function takeEvents<Pool>(
         tellFinished(scope, state, context, slot, extraNs);
         break;
       case engineEvent.prefillDone:
-        tellPrefilled(scope, state, context, slot, value);
+        tellPrefilled(scope, state, context, slot, value, extraNs);
         break;
       case engineEvent.reserved:
         bringKv(scope, state, context, slot, value);
@@ -169,6 +169,7 @@ function tellPrefilled<Pool>(
   context: Context,
   slot: number,
   startNs: number,
+  extraNs: number,
 ): void {
   const { columns, engine, totals } = state;
   const prompt = engine.requests.promptTokens[slot]!;
@@ -176,7 +177,7 @@ function tellPrefilled<Pool>(
   for (const tier of columns.tierTokens) hit += tier[slot]!;
   leaveQueue(state, slot);
   totals.hitTokens += hit;
-  const delayNs = scope.options.controlDelayNs;
+  const delayNs = scope.options.controlDelayNs + extraNs;
   const to = columns.frontend[slot] as ActorId;
   const request = columns.request[slot]!;
   context.send(to, prefilled, delayNs, request, startNs, context.now, hit, prompt - hit);
@@ -350,7 +351,16 @@ function startMove<Pool>(
   columns.transferBytes[slot] = bytes;
   if (fabric !== undefined && from >= 0) {
     const to = scope.fabricId.list[0] as ActorId;
-    context.send(to, startTransfer, fabric.delayNs, number, fabric.nodeOf(from), fabric.nodeOf(context.self), bytes, 1);
+    context.send(
+      to,
+      startTransfer,
+      fabric.delayNs + boundaryDelayNs(state, context.now),
+      number,
+      fabric.nodeOf(from),
+      fabric.nodeOf(context.self),
+      bytes,
+      1,
+    );
     return;
   }
   const { latencyNs, bytesPerSecond } = transfer ?? { latencyNs: 0, bytesPerSecond: 50e9 };
@@ -424,5 +434,6 @@ function tellToken<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>
   const { columns } = state;
   if (count <= columns.toldTokens[slot]!) return;
   columns.toldTokens[slot] = count;
-  context.send(columns.frontend[slot] as ActorId, tokens, scope.options.controlDelayNs, columns.request[slot]!, count, context.now);
+  const delayNs = scope.options.controlDelayNs + boundaryDelayNs(state, context.now);
+  context.send(columns.frontend[slot] as ActorId, tokens, delayNs, columns.request[slot]!, count, context.now);
 }

@@ -49,8 +49,16 @@ export const scratchEvents: EngineEvents = createEvents();
  * middle of a pass (refusals, failures, load reports) wait for its end. This is what makes the promise of silence true, and equal for lazy and single passes.
  */
 export function speechDelayNs<Pool>(state: EngineActorState<Pool>, nowNs: number): number {
-  return quietUntilNs(state.engine, nowNs) - nowNs;
+  return Math.max(quietUntilNs(state.engine, nowNs), state.silentUntilNs) - nowNs;
 }
+
+/** The same for what a pass boundary shows: nothing, but after a death. */
+export function boundaryDelayNs<Pool>(state: EngineActorState<Pool>, nowNs: number): number {
+  return Math.max(0, state.silentUntilNs - nowNs);
+}
+
+/** Stands for `speechDelayNs`, worked out only where there is something to say. */
+export const unknownDelay = -1;
 
 /** Sets the wake timer to the engine's next event, if that has moved. */
 export function setWake<Pool>(state: EngineActorState<Pool>, context: Context): void {

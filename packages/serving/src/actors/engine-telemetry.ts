@@ -1,12 +1,21 @@
 import type { ActorId, Context } from '@braess/kernel';
 import { engineState, type KvEventColumns, kvEventKind, kvEvents, loadReport, offload } from '@braess/protocol';
+import { growthAhead } from '../engine.js';
 import { liveRequests } from '../engine-state.js';
 import type { EngineEvents } from '../events.js';
 import { createCurve, decodeCurve } from '../timing.js';
 import { expectedExperts } from '../timing-roofline.js';
 import type { EngineActorState, EngineTotals } from './engine-actor-state.js';
 import { engineCounts, engineLoad, engineWork, itlGaps } from './engine-records.js';
-import { type EngineScope, engineEventsDue, engineReport, engineTelemetry, untilMultipleNs } from './engine-scope.js';
+import {
+  type EngineScope,
+  engineEventsDue,
+  engineReport,
+  engineTelemetry,
+  speechDelayNs,
+  unknownDelay,
+  untilMultipleNs,
+} from './engine-scope.js';
 import { forgetGaps, gapLogFull, gapStackFull, noteStretch, takeGaps } from './gap-log.js';
 import { gpuUsage } from './gpu-actor.js';
 
@@ -128,24 +137,24 @@ export function sendState<Pool>(scope: EngineScope<Pool>, state: EngineActorStat
     context.send(to as ActorId, engineState, scope.options.controlDelayNs + extraNs, context.self, role, status);
 }
 
-/** Whether KV events wait that no timer will send. */
-export function eventsWait<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>): boolean {
-  const pending = scope.options.blocks.pendingEvents;
-  return pending !== undefined && !state.eventsSet && pending(state.engine.pool) > 0;
-}
-
-/** KV events go out now, or at the end of the period that the first of them begins. */
+/** KV events go out at once (period 0) or at the end of the period. A period is also awaited where decodes may evict unseen before the next event. */
 export function tendEvents<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, extraNs: number): void {
-  const periodNs = scope.options.kvEvents?.periodNs ?? 0;
+  const { blocks, kvEvents: reports } = scope.options;
+  if (blocks.pendingEvents === undefined || state.eventsSet) return;
+  const { engine } = state;
+  const pending = blocks.pendingEvents(engine.pool) > 0;
+  const periodNs = reports?.periodNs ?? 0;
   if (periodNs === 0) {
-    sendEvents(scope, state, context, extraNs);
+    if (pending) sendEvents(scope, state, context, extraNs === unknownDelay ? speechDelayNs(state, context.now) : extraNs);
     return;
   }
+  if (!pending && (engine.decodeCount === 0 || (blocks.free?.(engine.pool) ?? 0) >= growthAhead(engine))) return;
   state.eventsSet = true;
   context.timer(engineEventsDue, untilMultipleNs(context.now, periodNs));
 }
 
 export function sendEvents<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, extraNs: number): void {
+  if (scope.options.blocks.pendingEvents!(state.engine.pool) === 0) return;
   const taken = scope.options.blocks.takeEvents!(state.engine.pool);
   if (state.tiers.length > 0) sendOffload(scope, state, context, taken);
   const to = scope.eventsTo.list;

@@ -1,5 +1,6 @@
 import type { ActorId, Context } from '@braess/kernel';
 import { finished, outcome, type RequestAccount } from '@braess/protocol';
+import { settleEngine } from '../engine.js';
 import type { EngineActorState } from './engine-actor-state.js';
 import { submitRequest } from './engine-requests.js';
 import type { EngineScope } from './engine-scope.js';
@@ -18,6 +19,7 @@ export function startInquiry<Pool>(
   chain: Float64Array,
 ): boolean {
   const { blocks, rules } = scope.options;
+  settleEngine(state.engine, blocks, context.now);
   const fromBlock = blocks.match?.(state.engine.pool, chain) ?? 0;
   if (!(fromBlock < findableBlocks(chain, inputTokens, rules.blockTokens))) return false;
   const question = state.inquiryCount++;
@@ -76,12 +78,9 @@ export function takeAnswer<Pool>(
   state.columns.inquiry[slot] = question;
 }
 
-/** Cancels a request that is being looked up; its pins go with the answer that is under way. */
-export function giveUpInquiry<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, question: number): void {
-  const inquiry = state.inquiries.get(question) as Inquiry;
-  state.slots.delete(inquiry.request);
-  void scope;
-  void context;
+/** Cancels a request that is being looked up; what is pinned for it is let go when the answer under way comes. */
+export function giveUpInquiry<Pool>(state: EngineActorState<Pool>, question: number): void {
+  state.slots.delete((state.inquiries.get(question) as Inquiry).request);
 }
 
 /** The engine died: requests that are being looked up fail. */

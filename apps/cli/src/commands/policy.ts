@@ -1,0 +1,11 @@
+import { Command } from 'commander';
+import { exitCodeHelp } from '../exit-codes.js';
+import { policyListCommand } from './policy-list.js';
+import { policyNewCommand } from './policy-new.js';
+
+/** `braess policy`: the policies that a scenario can name, and skeletons for one's own. */
+export function policyCommand(): Command {
+  const command = new Command('policy').description('built-in policies, and skeletons for your own').addHelpText('after', exitCodeHelp);
+  for (const child of [policyListCommand(), policyNewCommand()]) command.addCommand(child.addHelpText('after', exitCodeHelp));
+  return command;
+}

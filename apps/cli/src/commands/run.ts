@@ -1,0 +1,179 @@
+import type { RunScenarioOptions, ScenarioSummary, Sweep } from '@braess/lab';
+import { SingleBar } from 'cli-progress';
+import { Command, InvalidArgumentError } from 'commander';
+import type { Logger } from 'pino';
+import { exitCodeHelp, exitCodes } from '../exit-codes.js';
+import { listOf, shardCount } from '../option-values.js';
+import { replayCommand } from '../replay.js';
+import { summaryText, sweepText } from '../summary-text.js';
+
+interface RunOptions {
+  readonly trace?: string;
+  readonly seed?: string;
+  readonly shards: number | 'auto';
+  readonly pace: number | 'max';
+  readonly until?: number;
+  readonly warmup?: number;
+  readonly out?: string;
+  readonly set?: string[];
+  readonly sweep?: { readonly path: string; readonly values: string[] };
+  readonly report: boolean;
+  readonly quiet?: boolean;
+  readonly json?: boolean;
+}
+
+/** `braess run`: a scenario from start to report. */
+export function runCommand(logger: Logger): Command {
+  return new Command('run')
+    .description('runs a scenario and writes a run folder: requests, series and decisions as Parquet, a summary and a report')
+    .argument('<scenario>', 'scenario file (YAML)')
+    .option('--trace <file>', 'take the requests from this trace')
+    .option('--seed <seed>', 'seed of every random stream')
+    .option('--shards <n>', "threads that share the work, or 'auto'; the result does not depend on it", shardCount, 1)
+    .option('--pace <k>', 'k times wall clock, or max', paceValue, 'max')
+    .option('--until <time>', 'stop at this simulated time, e.g. 90s, 5m', durationSeconds)
+    .option('--warmup <time>', 'leave requests that arrive before out of latencies and rates', durationSeconds)
+    .option('--out <folder>', 'run folder; default the next free runs/<name>-<number>')
+    .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(String))
+    .option('--sweep <path=a,b,c>', 'run once for each value, several at a time, and mark the knee under the SLO', sweepValues)
+    .option('--no-report', 'do not write report.html')
+    .option('--quiet', 'print the summary only')
+    .option('--json', 'print one JSON object on stdout and nothing else')
+    .addHelpText('after', exitCodeHelp)
+    .action(async (file: string, options: RunOptions) => {
+      const stopping = new AbortController();
+      const interrupt = (): void => stopping.abort(new Error('interrupted'));
+      // Once: a second Ctrl-C ends the process in the ordinary way.
+      process.once('SIGINT', interrupt);
+      try {
+        if (options.sweep === undefined) await runOnce(file, options, stopping.signal);
+        else await runSweep(file, options, stopping.signal);
+      } catch (error) {
+        logger.debug(error);
+        throw error;
+      } finally {
+        process.off('SIGINT', interrupt);
+      }
+    });
+}
+
+async function settingsOf(options: RunOptions): Promise<string[]> {
+  const { traceSetting } = await import('@braess/cluster');
+  return [
+    ...(options.trace === undefined ? [] : [traceSetting(options.trace)]),
+    ...(options.seed === undefined ? [] : [`seed=${JSON.stringify(options.seed)}`]),
+    ...(options.until === undefined ? [] : [`untilSeconds=${options.until}`]),
+    ...(options.warmup === undefined ? [] : [`warmupSeconds=${options.warmup}`]),
+    ...(options.set ?? []),
+  ];
+}
+
+async function runOnce(file: string, options: RunOptions, signal: AbortSignal): Promise<void> {
+  const { runScenario } = await import('@braess/lab');
+  const settings = await settingsOf(options);
+  const progress = progressOf(options);
+  const sets = settings.map((setting) => ['set', setting] as const);
+  const replay = [
+    replayCommand(['braess', 'run', file], { shards: options.shards }),
+    ...sets.map(([name, value]) => `--${name} '${value}'`),
+  ].join(' ');
+  let summary: ScenarioSummary;
+  try {
+    summary = await runScenario({
+      file,
+      settings,
+      shards: options.shards,
+      pace: options.pace,
+      signal,
+      replay,
+      ...(options.out === undefined ? {} : { out: options.out }),
+      ...(progress === undefined ? {} : { onProgress: progress.update }),
+    });
+  } finally {
+    progress?.stop();
+  }
+  const report = options.report ? await (await import('@braess/telemetry')).writeReport(summary.folder) : null;
+  process.stdout.write(options.json === true ? `${JSON.stringify({ ...summary, report })}\n` : `${summaryText(summary, report)}\n`);
+  if (options.json !== true) for (const fault of summary.faults) process.stderr.write(`fault: ${fault}\n`);
+  process.exitCode = exitCodeOfRun(summary, signal.aborted);
+}
+
+function exitCodeOfRun(summary: ScenarioSummary, interrupted: boolean): number {
+  if (summary.faults.length > 0) return exitCodes.failed;
+  if (interrupted) return exitCodes.interrupted;
+  return summary.lost > 0 ? exitCodes.lost : exitCodes.done;
+}
+
+async function runSweep(file: string, options: RunOptions, signal: AbortSignal): Promise<void> {
+  const { sweepScenario } = await import('@braess/lab');
+  const { path, values } = options.sweep as NonNullable<RunOptions['sweep']>;
+  const sweep: Sweep = await sweepScenario({
+    file,
+    settings: await settingsOf(options),
+    path,
+    values,
+    out: options.out ?? `runs/sweep-${process.pid}`,
+    signal,
+    onPoint: (done, of) => {
+      if (options.json !== true && options.quiet !== true) process.stderr.write(`${done} of ${of} runs done\n`);
+    },
+  });
+  process.stdout.write(`${options.json === true ? JSON.stringify(sweep) : sweepText(sweep)}\n`);
+  const summaries = sweep.points.flatMap(({ summary }) => (summary === null ? [] : [summary]));
+  const failed = summaries.length < sweep.points.length || summaries.some(({ faults }) => faults.length > 0);
+  if (sweep.interrupted) process.exitCode = exitCodes.interrupted;
+  else if (failed) process.exitCode = exitCodes.failed;
+  else process.exitCode = summaries.some(({ lost }) => lost > 0) ? exitCodes.lost : exitCodes.done;
+}
+
+/** A bar on a terminal; nothing where nobody looks. */
+function progressOf(
+  options: RunOptions,
+): { readonly update: NonNullable<RunScenarioOptions['onProgress']>; readonly stop: () => void } | undefined {
+  if (options.json === true || options.quiet === true || process.stderr.isTTY !== true) return undefined;
+  const bar = new SingleBar({
+    format: '{bar} {percentage}% | {simulated} s simulated | {value} of {total} requests | {rate} events/s | {left}',
+    stream: process.stderr,
+    hideCursor: true,
+    clearOnComplete: true,
+  });
+  let started = false;
+  return {
+    update: ({ simulatedSeconds, ended, requests, eventsPerSecond, remainingSeconds }) => {
+      const payload = {
+        simulated: simulatedSeconds.toFixed(0),
+        rate: Math.round(eventsPerSecond).toLocaleString('en-US'),
+        left: remainingSeconds === undefined ? '' : `about ${Math.ceil(remainingSeconds)} s left`,
+      };
+      if (!started) bar.start(requests, ended, payload);
+      started = true;
+      bar.update(ended, payload);
+    },
+    stop: () => bar.stop(),
+  };
+}
+
+function durationSeconds(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|)$/.exec(text.trim());
+  const factor = { ms: 1e-3, s: 1, m: 60, h: 3600, '': 1 }[match?.[2] ?? ''] as number;
+  if (match !== null) return Number(match[1]) * factor;
+  throw new InvalidArgumentError('It must be a number with ms, s, m or h, e.g. 90s or 5m.');
+}
+
+function paceValue(text: string): number | 'max' {
+  if (text === 'max') return text;
+  const value = Number(text);
+  if (text.trim() !== '' && value > 0 && value <= 1e6) return value;
+  throw new InvalidArgumentError("It must be a number above 0 (1 is wall clock), or 'max'.");
+}
+
+function sweepValues(text: string): { path: string; values: string[] } {
+  const equals = text.indexOf('=');
+  const values = text
+    .slice(equals + 1)
+    .split(',')
+    .map((value) => value.trim());
+  if (equals < 1 || values.some((value) => value === ''))
+    throw new InvalidArgumentError('It must have the form path=a,b,c, e.g. workload.rateFactor=0.5,1,2.');
+  return { path: text.slice(0, equals), values };
+}

@@ -1,0 +1,83 @@
+import type { ScenarioSummary, Sweep, SweepPoint } from '@braess/lab';
+import { plot } from 'asciichart';
+import { fixed, textTable } from './text-output.js';
+
+const latencies = [
+  ['TTFT', 'ttftMs'],
+  ['ITL', 'itlMs'],
+  ['TPOT', 'tpotMs'],
+  ['E2E', 'e2eMs'],
+  ['KV transfer', 'transferMs'],
+] as const;
+
+/** A run's summary for a reader. */
+export function summaryText(summary: ScenarioSummary, report: string | null): string {
+  const rows = latencies.flatMap(([name, key]) => {
+    const values = summary[key];
+    return values === null ? [] : [[name, ...[values.mean, values.p50, values.p90, values.p99].map((value) => fixed(value, 1))]];
+  });
+  const hits = (['g1', 'g2', 'g3', 'g4'] as const).filter((tier) => summary.hitRates[tier] > 0);
+  const lines = [
+    `${summary.name}: ${fixed(summary.submitted)} submitted = ${fixed(summary.completed)} completed + ${fixed(summary.rejected)} rejected + ${fixed(summary.failed)} failed + ${fixed(summary.inFlight)} in flight${summary.stopped ? ' (stopped early)' : ''}`,
+    textTable(['ms', 'mean', 'p50', 'p90', 'p99'], rows),
+    `${fixed(summary.requestsPerSecond, 2)} requests/s, ${fixed(summary.outputTokensPerSecond)} output tokens/s over ${fixed(summary.simulatedSeconds, 1)} simulated s`,
+  ];
+  if (summary.goodput !== null) {
+    lines.push(
+      `goodput under the SLO: ${fixed(summary.goodput, 2)} requests/s; ${fixed(100 * (summary.sloAttainment ?? 0), 1)} % of the requests met it`,
+    );
+  }
+  if (hits.length > 0) {
+    lines.push(
+      `KV found: ${hits.map((tier) => `${tier.toUpperCase()} ${fixed(100 * summary.hitRates[tier], 1)} %`).join(', ')} of the input tokens`,
+    );
+  }
+  if (summary.lost > 0) lines.push(`LOST: ${fixed(summary.lost)} requests were rejected or failed (query the run for reasons)`);
+  if (summary.pacing !== null) {
+    const { pace, lagP50Ms, lagP99Ms, lagMaxMs, keptUp } = summary.pacing;
+    lines.push(
+      `pace ${pace}: lag p50 ${fixed(lagP50Ms, 1)} ms, p99 ${fixed(lagP99Ms, 1)} ms, max ${fixed(lagMaxMs, 1)} ms; ${keptUp ? 'kept up' : 'COULD NOT KEEP UP'}`,
+    );
+  }
+  lines.push(
+    `fingerprint ${summary.fingerprint}; ${fixed(summary.events)} events in ${fixed(summary.wallSeconds, 2)} s wall on ${summary.shards} ${summary.shards === 1 ? 'shard' : 'shards'}, ${fixed(summary.peakRssMb)} MB`,
+    `run folder ${summary.folder}${report === null ? '' : `, report ${report}`}`,
+  );
+  return lines.join('\n');
+}
+
+/** A sweep as one table and a plot of goodput (TTFT where there is no SLO), the knee marked. */
+export function sweepText(sweep: Sweep): string {
+  const rows = sweep.points.map((point, index) => sweepRow(point, index === sweep.knee));
+  const table = textTable([sweep.path, 'requests/s', 'goodput', 'SLO met', 'TTFT p50', 'TTFT p99', 'ITL p99', 'E2E p99', 'lost', ''], rows);
+  const points = sweep.points.flatMap(({ summary }) => (summary === null ? [] : [summary]));
+  const hasSlo = points.every(({ goodput }) => goodput !== null);
+  const values = points.map((summary) => (hasSlo ? (summary.goodput as number) : (summary.ttftMs?.p99 ?? 0)));
+  const chart =
+    values.length < 2 ? '' : `\n${hasSlo ? 'goodput (requests/s)' : 'TTFT p99 (ms)'} over the points\n${plot(values, { height: 8 })}`;
+  return `${table}${chart}\n${kneeText(sweep, hasSlo)}`;
+}
+
+function kneeText(sweep: Sweep, hasSlo: boolean): string {
+  if (!hasSlo) return 'no SLO in the scenario (workload.slo), so no knee';
+  if (sweep.knee < 0) return `not even the first point keeps the SLO for ${100 * sweep.sloShare} % of the requests`;
+  const { value } = sweep.points[sweep.knee] as SweepPoint;
+  const last = sweep.knee === sweep.points.length - 1;
+  return `knee: ${sweep.path} = ${value} is the last point that keeps the SLO for ${100 * sweep.sloShare} % of the requests${last ? ' (and the last of the sweep)' : ''}`;
+}
+
+function sweepRow({ value, summary, error }: SweepPoint, knee: boolean): string[] {
+  if (summary === null) return [value, '-', '-', '-', '-', '-', '-', '-', '-', `failed: ${(error ?? '').split('\n')[0]}`];
+  return [
+    value,
+    fixed(summary.requestsPerSecond, 2),
+    fixed(summary.goodput, 2),
+    summary.sloAttainment === null ? '-' : `${fixed(100 * summary.sloAttainment, 1)} %`,
+    fixed(summary.ttftMs?.p50 ?? null, 1),
+    fixed(summary.ttftMs?.p99 ?? null, 1),
+    fixed(summary.itlMs?.p99 ?? null, 1),
+    fixed(summary.e2eMs?.p99 ?? null, 1),
+    fixed(summary.lost),
+    knee ? '<- knee' : '',
+  ];
+}

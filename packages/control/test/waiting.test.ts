@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest';
+import { clientDelayNs, engineDelayNs, engineLog, type FakeRequest, frontendOf, imbalance, simulate } from './fakes.js';
+import { randomStream } from './random-stream.js';
+
+const serviceNs = 10_000;
+
+/** One server that takes one request at a time, by hand: the order of service, and who found the queue full. */
+function model(
+  requests: readonly FakeRequest[],
+  key: (request: FakeRequest) => number,
+  limit: number,
+): { order: number[]; rejected: number[] } {
+  const events = requests.flatMap((request, number) => [
+    { atNs: request.atNs + clientDelayNs, number, arrives: true },
+    ...(request.cancelAtNs === undefined ? [] : [{ atNs: request.cancelAtNs + clientDelayNs, number, arrives: false }]),
+  ]);
+  events.sort((a, b) => a.atNs - b.atNs);
+  const waiting: number[] = [];
+  const order: number[] = [];
+  const rejected: number[] = [];
+  let serving = -1;
+  let freeNs = 0;
+  let serverNs = 0;
+  const begin = (number: number, atNs: number): void => {
+    order.push(number);
+    serving = number;
+    // A cancelled request leaves its place at once, but the fake server computes it to the end.
+    serverNs = Math.max(serverNs, atNs + engineDelayNs) + serviceNs;
+    freeNs = serverNs + engineDelayNs;
+  };
+  const next = (atNs: number): void => {
+    serving = -1;
+    if (waiting.length === 0) return;
+    const least = waiting.reduce((a, b) => (key(requests[b]!) < key(requests[a]!) ? b : a));
+    waiting.splice(waiting.indexOf(least), 1);
+    begin(least, atNs);
+  };
+  for (const event of [...events, { atNs: Number.MAX_SAFE_INTEGER, number: -1, arrives: false }]) {
+    while (serving >= 0 && freeNs <= event.atNs) next(freeNs);
+    if (event.arrives && serving < 0) begin(event.number, event.atNs);
+    else if (event.arrives && waiting.length >= limit) rejected.push(event.number);
+    else if (event.arrives) waiting.push(event.number);
+    else if (waiting.includes(event.number)) waiting.splice(waiting.indexOf(event.number), 1);
+    else if (event.number === serving && event.number >= 0) next(event.atNs);
+  }
+  return { order, rejected };
+}
+
+describe('the waiting queue', () => {
+  it.each([1, 2, 3, 4, 5, 6])('serves in the order of an independent model, with cancels and a limit (seed %i)', (seed) => {
+    const random = randomStream(seed);
+    const requests = Array.from({ length: 300 }, (_, index) => {
+      // Arrivals at multiples of 10 and cancels off them, so that nothing coincides.
+      const atNs = 10 * Math.floor(index * 600 + random() * 550);
+      const cancelled = random() < 0.25 ? { cancelAtNs: atNs + 3 + 10 * Math.floor(random() * 6000) } : {};
+      return { atNs, inputTokens: 1 + Math.floor(random() * 50), priority: Math.floor(random() * 3), outputTokens: 1, ...cancelled };
+    });
+    const wspt = seed % 2 === 0;
+    const queue = { order: wspt ? ('wspt' as const) : ('fcfs' as const), maxEngineRequests: 1, limit: 15 };
+    const simulation = simulate({ engines: [{ role: 0, prefillNs: serviceNs }], requests, options: { queue } }, { strict: false });
+    simulation.runUntil();
+    const expected = model(requests, wspt ? (request) => request.inputTokens / (1 + (request.priority ?? 0)) : () => 0, 15);
+    expect(engineLog(simulation, 0).prefills.map((entry) => entry.request)).toEqual(expected.order);
+    expect(frontendOf(simulation).counters.rejected).toBe(expected.rejected.length);
+    expect(expected.rejected.length).toBeGreaterThan(0);
+    expect(imbalance(simulation)).toBe(0);
+  });
+});
