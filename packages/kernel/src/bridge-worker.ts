@@ -61,7 +61,7 @@ function takeIn(lane: Lane, control: SharedControl, delayMs: () => number): bool
   if (lane.held.length >= heldLimit || !lane.source.hasInput) return false;
   const frame = lane.source.poll();
   control.wake(lane.fromShard);
-  if (frame !== undefined) lane.held.push({ frame: frame.slice(), dueMs: wallMs() + delayMs(), written: 0 });
+  if (frame !== undefined) lane.held.push({ frame: frame.words.slice(0, frame.length), dueMs: wallMs() + delayMs(), written: 0 });
   return true;
 }
 

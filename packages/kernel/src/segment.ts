@@ -11,6 +11,8 @@ import type { PacingReport } from './pacing.js';
 import { type ShardReport, type ShardResult, type ShardTask, WatchWords } from './shard-task.js';
 import { SharedControl, SharedRing } from './shared-ring.js';
 
+const shortestMeasurementMs = 50;
+
 /** How shards on threads are connected. */
 export type ThreadTransport = 'threads' | 'bridged';
 
@@ -328,10 +330,19 @@ function merge(results: readonly ShardResult[], model: Model): SegmentResult {
     rounds: Math.max(...results.map((result) => result.rounds)),
     loopMs: Math.max(...results.map((result) => result.loopMs)),
     stretchEvents: results.reduce((sum, result) => sum + result.stretchEvents, 0),
-    eventRate: (1000 * results.reduce((sum, result) => sum + result.warmEvents, 0)) / Math.max(...results.map((result) => result.warmMs)),
+    eventRate: eventRate(results),
     pacing: worstPacing(results),
     snapshot: snapshots.length === results.length ? mergeSnapshots(snapshots) : undefined,
   };
+}
+
+/** Events a second, over the later half of the stretch where that was long enough to measure. */
+function eventRate(results: readonly ShardResult[]): number {
+  const warmMs = Math.max(...results.map((result) => result.warmMs));
+  const loopMs = Math.max(...results.map((result) => result.loopMs));
+  const warm = warmMs >= shortestMeasurementMs;
+  const events = results.reduce((sum, result) => sum + (warm ? result.warmEvents : result.stretchEvents), 0);
+  return (1000 * events) / Math.max(warm ? warmMs : loopMs, Number.MIN_VALUE);
 }
 
 function worstPacing(results: readonly ShardResult[]): PacingReport | undefined {

@@ -38,6 +38,7 @@ export class ShardChooser {
   note(done: SegmentResult, fromNs: number): void {
     if (this.#phase === 'chosen') return;
     const rate = done.eventRate;
+    if (!(rate > 0)) return; // Nothing measured (one instant filled the stretch): the phase is repeated.
     if (this.#phase === 'first') {
       this.#oneShardRate = rate;
       const perWindow = this.#eventsPerWindow(done, fromNs);

@@ -1,3 +1,16 @@
+/** A frame: its first `length` words count; `integers` is the same memory as int32. The first int32 is the length. */
+export interface Frame {
+  words: Float64Array<ArrayBuffer>;
+  integers: Int32Array<ArrayBuffer>;
+  length: number;
+}
+
+/** A frame of its own memory, holding a copy of the first `length` words. */
+export function copyFrame(words: Float64Array<ArrayBuffer>, length: number): Frame {
+  const copy = words.slice(0, length);
+  return { words: copy, integers: new Int32Array(copy.buffer), length };
+}
+
 /**
  * The transport of one shard: frames to and from each other shard, in order, none lost. The shard loop knows nothing else of how shards are
  * connected; memory, shared rings, a delaying bridge and a network all stand behind this.
@@ -6,7 +19,7 @@ export interface ShardLink {
   /** Hands over a frame: the first `wordCount` words (they are copied before the call returns). Holds the caller until there is room. */
   send(toShard: number, frame: Float64Array<ArrayBuffer>, wordCount: number): void;
   /** The next frame from a shard, or undefined when none has arrived. Valid until the next `receive` from that shard. */
-  receive(fromShard: number): Float64Array<ArrayBuffer> | undefined;
+  receive(fromShard: number): Frame | undefined;
   /** Holds the caller until something may have arrived, or `deadlineMs` (of the wall clock) has passed. @throws KernelError `stopped` after an abort. */
   wait(deadlineMs: number): void;
   /** True once the run is to end. */
@@ -15,12 +28,12 @@ export interface ShardLink {
 
 /** Connects shards that run interleaved on one thread. */
 export function createMemoryLinks(shardCount: number): ShardLink[] {
-  const queues = Array.from({ length: shardCount * shardCount }, () => [] as Float64Array<ArrayBuffer>[]);
+  const queues = Array.from({ length: shardCount * shardCount }, () => [] as Frame[]);
   return Array.from({ length: shardCount }, (_, shard) => ({
     send: (to: number, frame: Float64Array<ArrayBuffer>, wordCount: number) => {
-      (queues[shard * shardCount + to] as Float64Array<ArrayBuffer>[]).push(frame.slice(0, wordCount));
+      (queues[shard * shardCount + to] as Frame[]).push(copyFrame(frame, wordCount));
     },
-    receive: (from: number) => (queues[from * shardCount + shard] as Float64Array<ArrayBuffer>[]).shift(),
+    receive: (from: number) => (queues[from * shardCount + shard] as Frame[]).shift(),
     wait: () => undefined,
     aborted: false,
   }));

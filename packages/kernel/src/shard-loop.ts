@@ -1,9 +1,9 @@
 import { KernelError } from './errors.js';
 import { Hash } from './fingerprint.js';
-import { unpackMessages } from './message-batch.js';
+import { type MessageReceiver, unpackMessages } from './message-batch.js';
 import type { Pacer } from './pacing.js';
 import type { ShardEngine } from './shard-engine.js';
-import type { ShardLink } from './shard-link.js';
+import type { Frame, ShardLink } from './shard-link.js';
 import { wallMs } from './wall-clock.js';
 import { WindowBounds } from './window-bounds.js';
 
@@ -69,6 +69,7 @@ export class ShardLoop {
   #frame = new Float64Array(512);
   #integers = new Int32Array(this.#frame.buffer);
   readonly #digest: number;
+  readonly #receive: MessageReceiver;
 
   constructor(engine: ShardEngine, plan: LoopPlan, link: ShardLink, host: LoopHost) {
     this.engine = engine;
@@ -87,6 +88,8 @@ export class ShardLoop {
     const hash = new Hash();
     hash.string(`${frameVersion}/${engine.model.digest}/${engine.seed}`);
     this.#digest = hash.a;
+    this.#receive = (timeNs, sequence, sender, target, kindWord, words, fieldsAt, fieldCount, body) =>
+      engine.receive(timeNs, 0, sequence, sender, target, kindWord, words, fieldsAt, fieldCount, body);
   }
 
   /** Runs until `stopNs` or until nothing is left to do anywhere, holding the thread. */
@@ -269,9 +272,8 @@ export class ShardLoop {
     this.#link.send(to, frame, length);
   }
 
-  #readFrame(from: number, frame: Float64Array<ArrayBuffer>): void {
+  #readFrame(from: number, { words: frame, integers }: Frame): void {
     const { shardCount } = this.#plan;
-    const integers = new Int32Array(frame.buffer, frame.byteOffset, 2 * headerWords);
     this.#checkHandshake(from, integers);
     this.#ownFirstNs[from] = frame[1] as number;
     this.#reachedNs[from] = frame[4] as number;
@@ -282,10 +284,8 @@ export class ShardLoop {
     }
     const payloadBytes = integers[1] as number;
     if (payloadBytes === 0) return;
-    const payload = new Uint8Array(frame.buffer, frame.byteOffset + (headerWords + 2 * shardCount) * 8, payloadBytes);
-    unpackMessages(payload, (timeNs, sequence, sender, target, kindWord, words, fieldsAt, fieldCount, body) => {
-      this.engine.receive(timeNs, 0, sequence, sender, target, kindWord, words, fieldsAt, fieldCount, body);
-    });
+    const payload = new Uint8Array(frame.buffer, (headerWords + 2 * shardCount) * 8, payloadBytes);
+    unpackMessages(payload, this.#receive);
   }
 
   #checkHandshake(from: number, integers: Int32Array): void {

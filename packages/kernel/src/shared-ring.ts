@@ -1,5 +1,5 @@
 import { KernelError } from './errors.js';
-import type { ShardLink } from './shard-link.js';
+import { copyFrame, type Frame, type ShardLink } from './shard-link.js';
 import { wallMs } from './wall-clock.js';
 
 // Taken before the guards hide it from handlers.
@@ -117,39 +117,42 @@ function copyOut(data: Float64Array, mask: number, at: number, target: Float64Ar
 
 /** Puts frames together from the pieces a ring delivers. A frame's first int32 is its length in words. */
 export class FrameReader {
-  #frame = new Float64Array(512);
-  #integers = new Int32Array(this.#frame.buffer);
+  readonly #frame: Frame;
   #have = 0;
   readonly #ring: SharedRing;
 
   constructor(ring: SharedRing) {
     this.#ring = ring;
+    const words = new Float64Array(512);
+    this.#frame = { words, integers: new Int32Array(words.buffer), length: 0 };
   }
 
   get hasInput(): boolean {
     return !this.#ring.isEmpty;
   }
 
-  /** The next complete frame, valid until the next call, or undefined. */
-  poll(): Float64Array<ArrayBuffer> | undefined {
-    if (this.#have === 0) this.#have = this.#ring.read(this.#frame, 0, 1);
+  /** The next complete frame, valid until the next call, or undefined. The same object each time, so a round allocates nothing. */
+  poll(): Frame | undefined {
+    const frame = this.#frame;
+    if (this.#have === 0) this.#have = this.#ring.read(frame.words, 0, 1);
     if (this.#have === 0) return undefined;
-    const length = this.#integers[0] as number;
-    if (this.#frame.length < length) this.#grow(length);
+    const length = frame.integers[0] as number;
+    if (frame.words.length < length) this.#grow(length);
     while (this.#have < length) {
-      const read = this.#ring.read(this.#frame, this.#have, length - this.#have);
+      const read = this.#ring.read(frame.words, this.#have, length - this.#have);
       if (read === 0) return undefined;
       this.#have += read;
     }
     this.#have = 0;
-    return this.#frame.subarray(0, length);
+    frame.length = length;
+    return frame;
   }
 
   #grow(length: number): void {
-    const frame = new Float64Array(2 ** Math.ceil(Math.log2(length)));
-    frame.set(this.#frame.subarray(0, this.#have));
-    this.#frame = frame;
-    this.#integers = new Int32Array(frame.buffer);
+    const words = new Float64Array(2 ** Math.ceil(Math.log2(length)));
+    words.set(this.#frame.words.subarray(0, this.#have));
+    this.#frame.words = words;
+    this.#frame.integers = new Int32Array(words.buffer);
   }
 }
 
@@ -175,7 +178,7 @@ export class RingLink implements ShardLink {
   readonly #readers: FrameReader[];
   readonly #peers: readonly number[];
   /** Frames taken off their rings while this shard was held up by a full ring of its own. */
-  readonly #early: Float64Array<ArrayBuffer>[][];
+  readonly #early: Frame[][];
   readonly #spins: number;
   readonly #anyInput = (): boolean => this.#hasInput();
 
@@ -207,8 +210,8 @@ export class RingLink implements ShardLink {
     }
   }
 
-  receive(fromShard: number): Float64Array<ArrayBuffer> | undefined {
-    const early = this.#early[fromShard] as Float64Array<ArrayBuffer>[];
+  receive(fromShard: number): Frame | undefined {
+    const early = this.#early[fromShard] as Frame[];
     if (early.length > 0) return early.shift();
     return this.#poll(fromShard);
   }
@@ -229,14 +232,14 @@ export class RingLink implements ShardLink {
       if (from === this.#shard) continue;
       const frame = this.#poll(from);
       if (frame === undefined) continue;
-      (this.#early[from] as Float64Array<ArrayBuffer>[]).push(frame.slice());
+      (this.#early[from] as Frame[]).push(copyFrame(frame.words, frame.length));
       took = true;
     }
     if (took) return;
     this.control.sleep(this.#shard, 100, () => !ring.isFull || this.#hasInput());
   }
 
-  #poll(fromShard: number): Float64Array<ArrayBuffer> | undefined {
+  #poll(fromShard: number): Frame | undefined {
     const reader = this.#readers[fromShard] as FrameReader;
     if (!reader.hasInput) return undefined;
     const frame = reader.poll();
