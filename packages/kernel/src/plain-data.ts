@@ -50,6 +50,10 @@ addExtension({
   read: ([kind, content]: [number, unknown]) => restoreEscaped(kind, content),
 } as unknown as Parameters<typeof addExtension>[0]);
 
+const kindOfPrototype: ReadonlyMap<object | null, number> = new Map(
+  typedArrays.map((ArrayType, index) => [ArrayType.prototype as object, index + firstArrayKind]),
+);
+
 /** Records are defined inside each packed buffer, so a frame or a checkpoint needs no learned structures to be read. */
 const packr = new Packr({ useRecords: true, mapsAsObjects: true });
 
@@ -64,12 +68,12 @@ function restoreEscaped(kind: number, content: unknown): unknown {
 
 /** Checks an actor's state without packing it. @throws KernelError `bad-value` with the path of what is not plain data. */
 export function checkPlainData(state: unknown, actorName: string): void {
-  escapeValue(state, actorName, 0);
+  escapeFrom(state, actorName, true);
 }
 
 /** Packs a plain-data value; the bytes are a copy of its own. @throws KernelError `bad-value` with the path of what is not plain data. */
 export function packValue(value: PlainData, what: string): Uint8Array {
-  return new Uint8Array(packr.pack(escapeValue(value, what, 0)));
+  return new Uint8Array(packr.pack(escapeFrom(value, what, true)));
 }
 
 export function unpackValue(bytes: Uint8Array): PlainData {
@@ -78,11 +82,32 @@ export function unpackValue(bytes: Uint8Array): PlainData {
 
 /** A deep copy through the codec. */
 export function copyValue<T>(value: T, what: string): T {
-  return packr.unpack(packr.pack(escapeValue(value, what, 0))) as T;
+  return packr.unpack(packr.pack(escapeFrom(value, what, true))) as T;
 }
 
-/** The value itself when msgpackr keeps it exactly, else a copy with the delicate parts escaped. */
-function escapeValue(value: unknown, path: string, depth: number): unknown {
+/** Packs typed columns as one msgpack binary, with bodies beside them. A view that the next call may overwrite. */
+export function packBatch(columns: Uint8Array, bodies: readonly unknown[]): Uint8Array {
+  return packr.pack([columns, bodies.length === 0 ? bodies : escapeFrom(bodies, 'a message body', false)]);
+}
+
+export function unpackBatch(bytes: Uint8Array): [columns: Uint8Array, bodies: unknown[]] {
+  return packr.unpack(bytes) as [Uint8Array, unknown[]];
+}
+
+/** Where the walk is: the key or index at each depth. Kept so that a path is put together only for an error. */
+const trail: (string | number)[] = [];
+let root = '';
+/** Symbol keys cost a call an object to find; they are looked for in states and strict runs, not in every batch. */
+let findSymbols = false;
+
+function escapeFrom(value: unknown, what: string, thorough: boolean): unknown {
+  root = what;
+  findSymbols = thorough;
+  return escapeValue(value, 0);
+}
+
+/** The value itself when msgpackr keeps it exactly, else a copy with the delicate parts escaped. `trail` holds the way to it below `depth`. */
+function escapeValue(value: unknown, depth: number): unknown {
   switch (typeof value) {
     case 'number':
       return value === 0 && Object.is(value, -0) ? new Escaped(negativeZero, null) : value;
@@ -90,15 +115,15 @@ function escapeValue(value: unknown, path: string, depth: number): unknown {
     case 'undefined':
       return value;
     case 'bigint':
-      if (BigInt.asIntN(64, value) !== value && BigInt.asUintN(64, value) !== value) throw notPlain(path, 'a bigint beyond 64 bits');
+      if (BigInt.asIntN(64, value) !== value && BigInt.asUintN(64, value) !== value) throw notPlain(depth, 'a bigint beyond 64 bits');
       return value;
     case 'string':
-      if (!isWellFormed(value)) throw notPlain(path, 'a string with a lone surrogate');
+      if (!isWellFormed(value)) throw notPlain(depth, 'a string with a lone surrogate');
       return value;
     case 'object':
-      return value === null ? null : escapeObject(value, path, depth);
+      return value === null ? null : escapeObject(value, depth);
     default:
-      throw notPlain(path, `a ${typeof value}`);
+      throw notPlain(depth, `a ${typeof value}`);
   }
 }
 
@@ -106,51 +131,48 @@ function isWellFormed(text: string): boolean {
   return (text as string & { isWellFormed(): boolean }).isWellFormed();
 }
 
-function escapeObject(value: object, path: string, depth: number): unknown {
-  if (depth > maximumDepth) throw notPlain(path, `nested deeper than ${maximumDepth} (a cycle?)`);
+function escapeObject(value: object, depth: number): unknown {
+  if (depth > maximumDepth) throw notPlain(depth, `nested deeper than ${maximumDepth} (a cycle?)`);
   const prototype = Object.getPrototypeOf(value) as object | null;
-  if (prototype === Object.prototype || prototype === null) return escapeRecord(value as Record<string, unknown>, path, depth);
-  if (prototype === Array.prototype) return escapeArray(value as unknown[], path, depth);
-  if (prototype === Map.prototype) {
-    const entries = [...(value as Map<unknown, unknown>)].map(([key, item], index) => [
-      escapeValue(key, `${path}.key${index}`, depth + 1),
-      escapeValue(item, `${path}.value${index}`, depth + 1),
-    ]);
-    return new Escaped(mapKind, entries);
+  if (prototype === Object.prototype || prototype === null) return escapeRecord(value as Record<string, unknown>, depth);
+  if (prototype === Array.prototype) return escapeArray(value as unknown[], depth);
+  if (prototype === Map.prototype) return new Escaped(mapKind, escapeEntries(value as Map<unknown, unknown>, depth));
+  if (prototype === Set.prototype) return new Escaped(setKind, escapeItems(value as Set<unknown>, depth));
+  const kind = kindOfPrototype.get(prototype);
+  if (kind === undefined) {
+    const name = value.constructor?.name ?? 'class';
+    throw notPlain(depth, ArrayBuffer.isView(value) ? `a ${name}` : `an instance of ${name}`);
   }
-  if (prototype === Set.prototype)
-    return new Escaped(
-      setKind,
-      [...(value as Set<unknown>)].map((item, index) => escapeValue(item, `${path}.item${index}`, depth + 1)),
-    );
-  if (ArrayBuffer.isView(value)) return escapeTypedArray(value, path);
-  throw notPlain(path, `an instance of ${value.constructor?.name ?? 'a class'}`);
+  const view = value as ArrayBufferView;
+  if (view.buffer instanceof SharedMemory) throw notPlain(depth, 'shared memory');
+  return new Escaped(kind, new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
 }
 
-function escapeRecord(value: Record<string, unknown>, path: string, depth: number): unknown {
+function escapeRecord(value: Record<string, unknown>, depth: number): unknown {
   let copy: Record<string, unknown> | undefined;
   for (const key in value) {
     const item = value[key];
-    // The cheap common cases first: a body of finite numbers and strings passes with no call.
+    // The cheap common cases first: a body of finite numbers passes with no call.
     if (typeof item === 'number' ? item !== 0 || !Object.is(item, -0) : typeof item === 'boolean') continue;
-    const escaped = escapeValue(item, `${path}.${key}`, depth + 1);
+    trail[depth] = key;
+    if (key === '__proto__') throw notPlain(depth, "an object with the key '__proto__'");
+    const escaped = escapeValue(item, depth + 1);
     if (escaped === item) continue;
     copy ??= { ...value };
     copy[key] = escaped;
   }
-  if (Object.hasOwn(value, '__proto__')) throw notPlain(path, "an object with the key '__proto__'");
-  if (Object.getOwnPropertySymbols(value).length > 0) throw notPlain(path, 'an object with symbol keys');
+  if (Object.hasOwn(value, '__proto__')) throw notPlain(depth, "an object with the key '__proto__'");
+  if (findSymbols && Object.getOwnPropertySymbols(value).length > 0) throw notPlain(depth, 'an object with symbol keys');
   return copy ?? value;
 }
 
-function escapeArray(value: readonly unknown[], path: string, depth: number): unknown {
+function escapeArray(value: readonly unknown[], depth: number): unknown {
   let copy: unknown[] | undefined;
   for (let index = 0; index < value.length; index++) {
     const item = value[index];
-    if (item === undefined && !(index in value)) throw notPlain(`${path}[${index}]`, 'a hole in an array');
-    // Only what has parts, or is refused, needs its own path.
-    const itemPath = typeof item === 'number' || typeof item === 'string' ? path : `${path}[${index}]`;
-    const escaped = escapeValue(item, itemPath, depth + 1);
+    trail[depth] = index;
+    if (item === undefined && !(index in value)) throw notPlain(depth + 1, 'a hole in an array');
+    const escaped = escapeValue(item, depth + 1);
     if (Object.is(escaped, item)) continue;
     copy ??= [...value];
     copy[index] = escaped;
@@ -158,22 +180,30 @@ function escapeArray(value: readonly unknown[], path: string, depth: number): un
   return copy ?? value;
 }
 
-function escapeTypedArray(value: ArrayBufferView, path: string): unknown {
-  const kind = typedArrays.findIndex((ArrayType) => Object.getPrototypeOf(value) === ArrayType.prototype);
-  if (kind < 0) throw notPlain(path, `a ${value.constructor.name}`);
-  if (value.buffer instanceof SharedMemory) throw notPlain(path, 'shared memory');
-  return new Escaped(kind + firstArrayKind, new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
+function escapeEntries(map: Map<unknown, unknown>, depth: number): [unknown, unknown][] {
+  const entries: [unknown, unknown][] = [];
+  for (const [key, item] of map) {
+    trail[depth] = `key${entries.length}`;
+    const escapedKey = escapeValue(key, depth + 1);
+    trail[depth] = `value${entries.length}`;
+    entries.push([escapedKey, escapeValue(item, depth + 1)]);
+  }
+  return entries;
 }
 
-function notPlain(path: string, found: string): KernelError {
-  return new KernelError('bad-value', `${path} holds ${found}; state, bodies and records are plain data (see docs/kernel.md, "Data")`);
+function escapeItems(set: Set<unknown>, depth: number): unknown[] {
+  const items: unknown[] = [];
+  for (const item of set) {
+    trail[depth] = `item${items.length}`;
+    items.push(escapeValue(item, depth + 1));
+  }
+  return items;
 }
 
-/** Packs typed columns as one msgpack binary, with bodies beside them. A view that the next call may overwrite. */
-export function packBatch(columns: Uint8Array, bodies: readonly unknown[]): Uint8Array {
-  return packr.pack([columns, bodies.length === 0 ? bodies : escapeArray(bodies, 'a message body', 0)]);
-}
-
-export function unpackBatch(bytes: Uint8Array): [columns: Uint8Array, bodies: unknown[]] {
-  return packr.unpack(bytes) as [Uint8Array, unknown[]];
+function notPlain(depth: number, found: string): KernelError {
+  const path = trail.slice(0, Math.min(depth, 20)).map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`));
+  return new KernelError(
+    'bad-value',
+    `${root}${path.join('')} holds ${found}; state, bodies and records are plain data (see docs/kernel.md, "Data")`,
+  );
 }
