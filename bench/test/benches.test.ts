@@ -103,7 +103,7 @@ describe('grid', () => {
   });
 
   it('stops two shards at their limit and keeps their rate', async () => {
-    const place = { actors: [30], lookaheads: [0.01], workMicroseconds: [0], twoShardsLimitMs: 50 };
+    const place = { actors: [30], lookaheads: [0.01], workMicroseconds: [0], twoShardsLimitMs: 1500 };
     const { rows } = await measureGrid({ events: 2_000_000, seed, ...place });
     expect(rows[0]?.twoShardsStopped).toBe(true);
     expect(rows[0]?.twoShardsEventsPerSecond).toBeGreaterThan(0);

@@ -106,6 +106,16 @@ describe('braess accuracy', () => {
     expect(err).toContain(`--measured: '${folder.path('')}' has no engine_latency.json. DIR holds two JSON files`);
   });
 
+  it('does not call targets reached when nothing was measured', async () => {
+    const { code, out, err } = await braess([
+      'accuracy',
+      '--measured',
+      measuredFolder('nothing', [], { gpu: 'b200', model: 'Llama-3.3-70B-Instruct-FP4', tp: 8, runs: [] }),
+    ]);
+    expect({ code, out }).toEqual({ code: 1, out: '' });
+    expect(err).toContain('holds no measured row');
+  });
+
   it.each([
     ['text', 'hello', /engine_latency\.json: the whole is "hello", expected an array/],
     ['negative', sweepOf([-1, 2], 3), /engine_latency\.json: \[0\]\.prefill\[0\]\.ttft_ms is -1, expected a number above 0/],

@@ -12,7 +12,7 @@ export function clientOptionsOf(plan: ClusterPlan, table: RequestTable, submitDe
     blockTokens: plan.blockTokens,
     submitDelayNs,
     frontendBy: scenario.router.frontends === 1 ? 'own' : scenario.router.frontendBy,
-    promiseTo: ['control'],
+    ...(scenario.execution.promises ? { promiseTo: ['control'] } : {}),
     ...(priorities.some((priority) => priority !== 0) ? { priorities } : {}),
     ...(client.kind === 'open-loop'
       ? {}

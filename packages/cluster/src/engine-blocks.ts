@@ -30,6 +30,8 @@ export interface EnginePool {
 export interface EngineBlocksOptions {
   readonly prefixCaching: boolean;
   readonly eviction: string;
+  /** Leave blocks that nobody can look up out of the KV events: only tiers below want them. */
+  readonly namedEventsOnly: boolean;
   readonly evictionParameters?: Readonly<Record<string, number>>;
 }
 
@@ -39,7 +41,7 @@ export interface EngineBlocksOptions {
  * they are private, so nobody can tell the difference.
  */
 export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePool> {
-  const { prefixCaching, eviction, evictionParameters } = options;
+  const { prefixCaching, eviction, evictionParameters, namedEventsOnly } = options;
   return {
     createPool: (capacityBlocks, blockTokens, wantsEvents) => ({
       pool: createBlockPool({
@@ -49,7 +51,7 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
         policy: eviction,
         ...(evictionParameters === undefined ? {} : { policyParameters: evictionParameters }),
       }),
-      events: wantsEvents && prefixCaching ? createKvEventBuffer() : null,
+      events: wantsEvents && prefixCaching ? createKvEventBuffer(undefined, namedEventsOnly) : null,
       sequenceOf: new Int32Array(16).fill(-1),
       chains: [],
     }),

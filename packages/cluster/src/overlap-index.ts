@@ -6,7 +6,7 @@ export const prefixOverlap: OverlapIndex<PrefixIndex> = {
   createState: (engines) => createPrefixIndex(engines),
   apply(index, engine, events) {
     // Columns of a message are exactly as long as they have rows.
-    applyKvEvents(index, engine, { length: events.kinds.length, limit: events.kinds.length, ...events });
+    applyKvEvents(index, engine, { length: events.kinds.length, limit: events.kinds.length, namedOnly: true, ...events });
   },
   overlap(index, chain, counts) {
     overlapBlocks(index, chain, chain.length, counts);

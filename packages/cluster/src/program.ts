@@ -19,6 +19,7 @@ import { type EnginePool, poolBlocks } from './engine-blocks.js';
 import { type FaultEntry, faultKind } from './fault-actor.js';
 import { prefixOverlap } from './overlap-index.js';
 import type { ClusterPlan, EnginePlan, GroupPlan } from './plan.js';
+import { ServerTiers, storageNodeOf } from './server-tiers.js';
 
 /** What every thread builds the cluster from: plain data. */
 export interface ClusterParameters {
@@ -94,6 +95,8 @@ class ClusterBuilder {
     both('control', 'control', control);
     both('server', 'server', server);
     both('server', 'fabric', server);
+    both('server', 'storage', server);
+    both('storage', 'fabric', server);
     this.#world.lookahead('fabric', 'control', server);
     for (const to of ['server', 'fabric', 'control']) this.#world.lookahead('faults', to, server);
   }
@@ -138,7 +141,6 @@ class ClusterBuilder {
       onEngineDeath: router.onEngineDeath,
       maxInFlight: router.maxInFlight,
       decisions: { every: scenario.telemetry.decisionsEvery, candidates: scenario.telemetry.candidates },
-      streamTokens: scenario.telemetry.streamTokens,
       ...(this.#plan.policies.admission === null ? {} : { admission: this.#policy('admission', this.#plan.policies.admission) }),
       ...(this.#plan.policies.oracle === null ? {} : { oracle: this.#policy('oracle', this.#plan.policies.oracle) }),
       ...(router.replicaSyncMs === 0
@@ -163,22 +165,35 @@ class ClusterBuilder {
   }
 
   #addServers(): void {
+    const tiers = new ServerTiers(
+      {
+        plan: this.#plan,
+        serverDelayNs: this.#delays.server,
+        seriesNs: this.#parameters.seriesNs,
+        fabric: this.#fabric,
+        nodeOfEngine: (engine) => this.#nodeOf(engine),
+        storageNode: storageNodeOf(this.#topology),
+      },
+      this.#world,
+    );
     const kinds = this.#plan.groups.map((group, index) => ({
-      engine: engineKind(this.#engineOptions(group, index)),
+      engine: engineKind(this.#engineOptions(group, index, tiers)),
       gpu: gpuKind({
         name: `gpu${index}`,
         hbmBytes: group.hbmBytes,
         weightBytes: group.weightBytesPerGpu,
         kvBlockBytes: group.kvBytesPerTokenPerGpu * group.blockTokens,
+        // Only to its engine, in its own cell.
+        sendsTo: [],
       }),
     }));
     for (const plan of this.#plan.engines) {
       const { engine, gpu } = kinds[plan.group] as (typeof kinds)[number];
-      this.#addEngine(plan, engine, gpu);
+      this.#addEngine(plan, engine, gpu, tiers);
     }
   }
 
-  #engineOptions(group: GroupPlan, index: number): EngineKindOptions<EnginePool> {
+  #engineOptions(group: GroupPlan, index: number, tiers: ServerTiers): EngineKindOptions<EnginePool> {
     const { scenario } = this.#plan;
     const { router, telemetry } = scenario;
     const { control, server } = this.#delays;
@@ -198,7 +213,7 @@ class ClusterBuilder {
         stepwise: group.stepwise,
       },
       timing: group.timing,
-      blocks: poolBlocks({ prefixCaching: group.prefixCaching, eviction: group.eviction }),
+      blocks: poolBlocks({ prefixCaching: group.prefixCaching, eviction: group.eviction, namedEventsOnly: !tiers.any }),
       kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
       controlDelayNs: control,
       serverDelayNs: server,
@@ -216,12 +231,16 @@ class ClusterBuilder {
         periodNs: seriesNs > 0 ? seriesNs : gapPeriodNs,
         ...(scenario.untilSeconds === undefined ? {} : { endNs: Math.round(scenario.untilSeconds * 1e9) }),
       },
-      promises: [
-        { to: this.#frontends[0] as ActorReference, delayNs: control },
-        ...(this.#fabric === undefined ? [] : [{ to: this.#fabric, delayNs: server }]),
-      ],
-      sendsTo: this.#fabric === undefined ? ['control', 'server'] : ['control', 'server', 'fabric'],
+      ...(tiers.any ? { tiers: tiers.engineTiers } : {}),
+      ...(scenario.execution.promises ? this.#enginePromises() : {}),
     };
+  }
+
+  #enginePromises(): Pick<EngineKindOptions<EnginePool>, 'promises' | 'sendsTo'> {
+    const { control, server } = this.#delays;
+    const toControl = { to: this.#frontends[0] as ActorReference, delayNs: control };
+    if (this.#fabric === undefined) return { promises: [toControl], sendsTo: ['control'] };
+    return { promises: [toControl, { to: this.#fabric, delayNs: server }], sendsTo: ['control', 'server', 'fabric', 'storage'] };
   }
 
   /** Node of the topology where an engine, by actor id, sends and receives KV: its first GPU. */
@@ -234,10 +253,13 @@ class ClusterBuilder {
     return this.#nodeOfEngine.get(engine) as number;
   }
 
-  #addEngine(plan: EnginePlan, kind: EngineKind, gpu: GpuKind): void {
+  #addEngine(plan: EnginePlan, kind: EngineKind, gpu: GpuKind, tiers: ServerTiers): void {
     const cell = this.#server(plan.server);
     const role = engineRole[(this.#plan.groups[plan.group] as GroupPlan).role];
-    const engine = cell.actor(plan.name.slice(plan.server.length + 1), kind, { role, members: plan.gpus.length });
+    // Decode engines get their KV from prefill engines; what is worth keeping is kept there.
+    const below = tiers.any && role !== engineRole.decode ? tiers.of(plan.server, cell) : [];
+    const engine = cell.actor(plan.name.slice(plan.server.length + 1), kind, { role, members: plan.gpus.length, tiers: below });
+    if (below.length > 0) tiers.addWorker(plan.server, engine);
     this.#engines.push({ name: plan.name, actor: engine, role });
     for (const [member, name] of plan.gpuNames.entries()) {
       const nicNode = plan.gpus[member] as number;

@@ -63,6 +63,8 @@ export class RunRecorder implements RecordSink {
   readonly #open = new Map<number, { readonly tenantId: number; readonly inputTokens: number; readonly arrivalNs: number }>();
   /** Last attempt of requests whose client has not yet the outcome. */
   readonly #attempts = new Map<number, RequestRow>();
+  /** Requests whose client has the outcome: what a frontend still says of a given-up attempt changes nothing. */
+  readonly #over = new Set<number>();
   readonly #entityOfLink = new Map<number, number>();
   readonly #work = new Map<number, readonly number[]>();
   #periodEndNs: number;
@@ -113,6 +115,9 @@ export class RunRecorder implements RecordSink {
       case 'engineCounts':
         this.#engineWork(record);
         return;
+      case 'tierLoad':
+        this.#sample(record, `kv_use_g${record.fields[0]}`, record.actor, (record.fields[1] as number) / (record.fields[2] as number));
+        return;
       case 'linkUse':
         this.#linkUse(record);
         return;
@@ -125,14 +130,14 @@ export class RunRecorder implements RecordSink {
 
   #arrived(record: RunRecord): void {
     const [request, tenantId, inputTokens] = record.fields as [number, number, number];
-    if (this.#open.has(request)) return; // Another attempt of the same request.
+    if (this.#open.has(request) || this.#over.has(request)) return; // Another attempt of the same request.
     this.counts.submitted++;
     this.#open.set(request, { tenantId, inputTokens, arrivalNs: record.timeNs - this.#options.clientDelayNs });
   }
 
   #ended(row: RequestRow): void {
-    if (this.#options.byClient) this.#attempts.set(row.requestId, row);
-    else this.#close(row);
+    if (!this.#options.byClient) this.#close(row);
+    else if (!this.#over.has(row.requestId)) this.#attempts.set(row.requestId, { ...row }); // The reader reuses its row.
   }
 
   /** A client has the outcome of its request: its attempts become one row. */
@@ -140,6 +145,7 @@ export class RunRecorder implements RecordSink {
     const [requestId, attempts, cameNs, , code] = record.fields as [number, number, number, number, number];
     const attempt = this.#attempts.get(requestId);
     this.#attempts.delete(requestId);
+    this.#over.add(requestId);
     const open = this.#open.get(requestId);
     if (open === undefined) this.counts.submitted++; // Given up before it was ever sent.
     const { tenantId = 0, inputTokens = 0 } = open ?? {};

@@ -3,9 +3,9 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { Worker } from 'node:worker_threads';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { builtInPolicyNames, chooseEngine, createRouterView, listPolicies, loadPolicy, policyKinds, policyTemplate } from '@braess/control';
+import { type Program, type RunRecord, run } from '@braess/kernel';
 import * as protocol from '@braess/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -29,6 +29,11 @@ function write(file: string, text: string): void {
 
 const load = (policy: string, parameters = {}) => loadPolicy('router', { policy, parameters }, { baseDirectory: directory });
 const choice = (policy: string) => chooseEngine(load(policy), view, request, null, () => 0);
+
+async function loadProgramFrom(file: string): Promise<Program<{ baseDirectory: string }>> {
+  const { default: program } = (await import(pathToFileURL(file).href)) as { default: Program<{ baseDirectory: string }> };
+  return program;
+}
 
 beforeAll(() => {
   directory = mkdtempSync(path.join(tmpdir(), 'policies-'));
@@ -94,14 +99,61 @@ describe('loading a policy', () => {
     expect(extra).toBe(42);
   });
 
-  it('works in a worker thread, synchronously', async () => {
-    write('most-loaded.ts', mostLoaded);
-    const control = createRequire(import.meta.url).resolve('@braess/control');
-    const code = `const { parentPort, workerData } = require('node:worker_threads');
-      import(workerData.control).then(({ loadPolicy }) => parentPort.postMessage(loadPolicy('router', { policy: './most-loaded.ts' }, workerData).policy.name));`;
-    const worker = new Worker(code, { eval: true, workerData: { control, baseDirectory: directory } });
-    expect(await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))).toBe('most-loaded');
-    await worker.terminate();
+  it('works inside a program that runs on worker threads, with the same result as on this thread', async () => {
+    write(
+      'fickle.ts',
+      mostLoaded.replace(
+        /cost: .*/,
+        'createState: () => ({ asked: 0 }), choose: (view, _request, _parameters, state, random) => (++state.asked + Math.floor(8 * random())) % view.count,',
+      ),
+    );
+    const url = (name: string): string => pathToFileURL(createRequire(import.meta.url).resolve(name)).href;
+    write(
+      'program.mjs',
+      `
+      import { chooseEngine, createRouterView, loadPolicy } from '${url('@braess/control')}';
+      import { actorKind, defineProgram, message, record } from '${url('@braess/kernel')}';
+      const tick = message('tick');
+      const chosen = record('chosen', ['engine']);
+      export default defineProgram(import.meta.url, 'plugged', (world, { baseDirectory }) => {
+        const bound = loadPolicy('router', { policy: './fickle.ts' }, { baseDirectory });
+        const view = createRouterView({ stage: 0, blockTokens: 16, engines: [{}, {}, {}] });
+        const kind = actorKind({
+          name: 'asker', messages: { tick }, streams: ['router'],
+          state: () => ({ policy: bound.policy.createState(bound.parameters, 3), left: 50 }),
+          start: (_state, context) => { context.timer(tick, 10); },
+          on: { tick: (state, _view, context) => {
+            context.emit(chosen, chooseEngine(bound, view, { request: state.left, inputTokens: 1 }, state.policy, () => context.random('router')));
+            if (--state.left > 0) context.timer(tick, 10);
+          } },
+        });
+        world.actor('a', kind, undefined);
+        world.actor('b', kind, undefined);
+        world.lookahead('default', 'default', 1000);
+      });`,
+    );
+    const program = await loadProgramFrom(path.join(directory, 'program.mjs'));
+    const results: string[][] = [];
+    for (const [transport, shards] of [
+      ['memory', 1],
+      ['threads', 1],
+      ['threads', 2],
+    ] as const) {
+      const engines: string[] = [];
+      const sink = {
+        write: (records: readonly RunRecord[]) => void engines.push(...records.map((entry) => `${entry.actor}:${entry.fields[0]}`)),
+      };
+      const { fingerprint, recordFingerprint } = await run(
+        program,
+        { baseDirectory: directory },
+        { transport, shards, sink, strict: true },
+      );
+      results.push([fingerprint, recordFingerprint, ...engines]);
+    }
+    expect(results[0]?.length).toBe(102);
+    expect(new Set(results[0]?.slice(2)).size).toBe(6);
+    expect(results[1]).toEqual(results[0]);
+    expect(results[2]).toEqual(results[0]);
   });
 
   it.each([
@@ -175,7 +227,6 @@ describe('policy new', () => {
         writeFileSync(path.join(project, fileName), text);
         if (fileName.endsWith('.mjs')) tests.push(fileName);
       }
-      expect(loadPolicy(kind, { policy: `./my-${kind}.ts` }, { baseDirectory: project }).policy.name).toBe(`my-${kind}`);
     }
     const compiler = createRequire(import.meta.url).resolve('typescript/bin/tsc');
     writeFileSync(

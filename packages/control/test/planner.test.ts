@@ -76,7 +76,7 @@ describe('planner', () => {
 
   it('by period: plans while reports come, and lets an idle run end', () => {
     const reports = [report(1000, 10), report(12_000, 60), report(55_000, 20)];
-    const simulation = simulate(bindPolicy(periodic, { role: 2 }) as never, [{ role: 1, reports }]);
+    const simulation = simulate(bindPolicy(periodic, { role: 2 }), [{ role: 1, reports }]);
     simulation.runUntil();
     const state = simulation.stateOf('control/planner') as PlannerState;
     expect(state.policy).toEqual({ times: [10_000, 20_000, 60_000] });
@@ -84,7 +84,7 @@ describe('planner', () => {
   });
 
   it('stops the run when the policy orders nonsense', () => {
-    const simulation = simulate(bindPolicy(periodic, { role: 9 }) as never, [{ role: 1, reports: [report(0, 60)] }]);
+    const simulation = simulate(bindPolicy(periodic, { role: 9 }), [{ role: 1, reports: [report(0, 60)] }]);
     expect(() => simulation.runUntil()).toThrow('threw RangeError: ordered role 9');
   });
 });

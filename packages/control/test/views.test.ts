@@ -149,7 +149,7 @@ describe('an oracle', () => {
     { role: 2, transferNs: 10 },
     { role: 2, transferNs: 10 },
   ];
-  const options = { decodeRouter: nearest as never, oracle: oracle as never, kvBytesPerToken: 10, decisions: { every: 2 } };
+  const options = { decodeRouter: nearest, oracle, kvBytesPerToken: 10, decisions: { every: 2 } };
 
   it('tells the decode router what each transfer would cost, and the decision is recorded', () => {
     const requests = [request, { ...request, atNs: 20_000 }, { ...request, atNs: 40_000 }];
@@ -219,6 +219,16 @@ describe('a policy that misbehaves stops the run', () => {
     expect(run({ prefillRouter })).toThrow("actor control/frontend0, message 'submit', simulated time 1000 ns");
   });
 
+  it('before it begins, when a policy cannot create its state', () => {
+    const createState = () => {
+      throw new Error('no room');
+    };
+    const bad = defineRouterPolicy({ name: 'bad', description: 'Bad.', parameters: none, createState, choose: () => 0 });
+    expect(run({ prefillRouter: bindPolicy(bad, {}, '/somewhere/bad.ts') })).toThrow(
+      "router policy 'bad' (/somewhere/bad.ts): createState threw Error: no room",
+    );
+  });
+
   it('when an admission policy answers neither yes nor no', () => {
     const admission = bindPolicy(defineAdmissionPolicy({ name: 'odd', description: 'Odd.', parameters: none, admit: () => 1 as never }));
     expect(run({ admission })).toThrow(
@@ -240,7 +250,7 @@ describe('admission', () => {
       },
     });
     const requests = [0, 1, 2, 40_000].map((atNs) => ({ ...request, atNs }));
-    const simulation = simulate({ engines: [server], requests, options: { admission: bindPolicy(policy) as never } });
+    const simulation = simulate({ engines: [server], requests, options: { admission: bindPolicy(policy) } });
     simulation.runUntil();
     expect(rows(simulation).map((row) => row.reason)).toEqual([0, 0, recordedReason.admission, 0]);
     expect(frontendOf(simulation).admission).toEqual({ asked: 4 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { clientDelayNs, engineDelayNs, engineLog, type FakeRequest, frontendOf, imbalance, simulate } from './fakes.js';
 import { randomStream } from './random-stream.js';
 
-const serviceNs = 10_000;
+const serviceNs = 10_001;
 
 /** One server that takes one request at a time, by hand: the order of service, and who found the queue full. */
 function model(
@@ -50,9 +50,9 @@ describe('the waiting queue', () => {
   it.each([1, 2, 3, 4, 5, 6])('serves in the order of an independent model, with cancels and a limit (seed %i)', (seed) => {
     const random = randomStream(seed);
     const requests = Array.from({ length: 300 }, (_, index) => {
-      // Arrivals at multiples of 10 and cancels off them, so that nothing coincides.
-      const atNs = 10 * Math.floor(index * 600 + random() * 550);
-      const cancelled = random() < 0.25 ? { cancelAtNs: atNs + 3 + 10 * Math.floor(random() * 6000) } : {};
+      // Arrivals at 0 and cancels at 500 modulo 1,000, ends of service 1 later each time: nothing coincides.
+      const atNs = 1000 * Math.floor(index * 6 + random() * 5.5);
+      const cancelled = random() < 0.25 ? { cancelAtNs: atNs + 500 + 1000 * Math.floor(random() * 60) } : {};
       return { atNs, inputTokens: 1 + Math.floor(random() * 50), priority: Math.floor(random() * 3), outputTokens: 1, ...cancelled };
     });
     const wspt = seed % 2 === 0;

@@ -1,7 +1,8 @@
 import { type ActorId, type ActorReference, actorKind, type Cell, type World } from '@braess/kernel';
 import { setLinkShare } from '@braess/protocol';
-import { chunkLinkShare, chunkNodeKind } from './chunk-node.js';
+import { chunkNodeKind } from './chunk-node.js';
 import { type ChunkOptions, ChunkPlan } from './chunk-options.js';
+import { chunkLinkShare } from './chunk-state.js';
 import { NODE_KINDS } from './topology.js';
 
 /** Where the program puts the nodes. */

@@ -1,11 +1,8 @@
-import { type ActorId, type ActorKind, type ActorReference, actorKind, type Context, message, record, type TimerId } from '@braess/kernel';
-import { cancelTransfer, linkReport, startTransfer, transferEnded } from '@braess/protocol';
+import { type ActorId, type ActorKind, actorKind, type Context } from '@braess/kernel';
+import { cancelTransfer, startTransfer, transferEnded } from '@braess/protocol';
 import {
-  type ChunkReceiver,
   type ChunkSender,
   closeReceiverFlow,
-  createChunkReceiver,
-  createChunkSender,
   cutChunk,
   nextSenderFlow,
   notifySender,
@@ -14,83 +11,30 @@ import {
   startSenderFlow,
 } from './chunk-nic.js';
 import type { ChunkPlan } from './chunk-options.js';
-import { acceptChunk, type ChunkSwitch, createChunkSwitch, releaseChunk, shouldPause } from './chunk-switch.js';
+import { reportPorts, startTicking } from './chunk-report.js';
+import {
+  type ChunkNodeSetup,
+  type ChunkNodeState,
+  chunk,
+  chunkInject,
+  chunkLeft,
+  chunkLinkShare,
+  chunkPause,
+  chunkSignal,
+  chunkTick,
+  chunkUnreachable,
+  code,
+  createNodeState,
+  type Incoming,
+  type Outgoing,
+} from './chunk-state.js';
+import { acceptChunk, releaseChunk, shouldPause } from './chunk-switch.js';
 import { flowIdOf, requesterOf, transferOf, transferStatus } from './flow-id.js';
-import { CHUNK_DROPPED, type OutputPort, setPaused, startSending } from './output-port.js';
-import { dcqcnSettings } from './rate-control.js';
+import { CHUNK_DROPPED, setPaused, startSending } from './output-port.js';
 import { nextLink } from './routing.js';
 import { tier } from './topology.js';
 
-/** What the program passes for the actor of each node of the topology. */
-export interface ChunkNodeSetup {
-  readonly node: number;
-  /** Actor of each node, by node id. */
-  readonly actors: readonly ActorReference[];
-  /** Who hears the reports of this node's ports. */
-  readonly listeners: readonly ActorReference[];
-}
-
-/** A transfer at its source. */
-interface Outgoing {
-  readonly destination: number;
-  readonly startNs: number;
-  /** Link it leaves on; -1 while there is no way. */
-  link: number;
-  /** Bytes to send once there is a way again. */
-  heldBytes: number;
-  timer: TimerId;
-}
-
-/** A transfer at its destination; -1 until it has been announced. */
-interface Incoming {
-  transferBytes: number;
-  startNs: number;
-  source: number;
-}
-
-/** State of one node: a GPU, NIC, NVLink switch, switch, host or storage node. */
-export interface ChunkNodeState {
-  readonly node: number;
-  /** Actor id of the far end of each outgoing and each incoming link, by place. */
-  readonly outActors: Int32Array;
-  readonly inActors: Int32Array;
-  readonly listeners: number[];
-  readonly chunkSwitch: ChunkSwitch;
-  /** One sender an outgoing link; none at nodes that only pass on. */
-  readonly senders: ChunkSender[];
-  /** Pending wake-up of each sender: moment (-1: none) and timer. */
-  readonly injectNs: Float64Array;
-  readonly injectTimers: Float64Array;
-  readonly receiver: ChunkReceiver;
-  readonly outgoing: Map<number, Outgoing>;
-  readonly incoming: Map<number, Incoming>;
-  /** Shares of links that are not whole: link, share, ... ascending by link. */
-  shares: number[];
-  ticking: boolean;
-  readonly lastSentBytes: Float64Array;
-  readonly lastMarks: Float64Array;
-  readonly lastPausedNs: Float64Array;
-  acceptedBytes: number;
-  deliveredBytes: number;
-  /** Bytes that arrived for a transfer already given up. */
-  strayBytes: number;
-}
-
-/** Port -> telemetry, each period with traffic. */
-export const portUse = record('portUse', ['link', 'utilisation', 'transferBytes', 'highestQueuedBytes', 'marks', 'pausedNs']);
-
-const chunk = message('chunk', ['flow', 'bytes', 'source', 'destination', 'link', 'marked']);
-const chunkLeft = message('chunkLeft', ['place']);
-const chunkInject = message('chunkInject', ['place']);
-const chunkPause = message('chunkPause', ['link', 'paused']);
-const chunkSignal = message('chunkSignal', ['code', 'flow', 'value', 'timeNs', 'origin', 'target']);
-const chunkUnreachable = message('chunkUnreachable', ['flow']);
-const chunkTick = message('chunkTick');
-/** Fabric actor -> every node: from now on route by this share of a link. */
-export const chunkLinkShare = message('chunkLinkShare', ['first', 'count', 'share']);
-
-const code = { announce: 0, congestion: 1, lost: 2, close: 3 } as const;
-
+/** The kind of all nodes of a fabric at chunk fidelity. */
 export function chunkNodeKind(plan: ChunkPlan): ActorKind<'chunkNode', string, ChunkNodeSetup> {
   const steps = new ChunkSteps(plan);
   return actorKind({
@@ -108,7 +52,7 @@ export function chunkNodeKind(plan: ChunkPlan): ActorKind<'chunkNode', string, C
       chunkLinkShare,
     },
     streams: ['marks'],
-    state: (setup: ChunkNodeSetup) => steps.createState(setup),
+    state: (setup: ChunkNodeSetup) => createNodeState(plan, setup),
     on: {
       startTransfer(state, { sender, transfer, source, destination, transferBytes, weight }, context) {
         if (weight !== 1) throw new Error(`transfer ${transfer} has weight ${weight}; chunk fidelity knows none but 1, flow fidelity does`);
@@ -132,7 +76,7 @@ export function chunkNodeKind(plan: ChunkPlan): ActorKind<'chunkNode', string, C
       chunkSignal: (state, view, context) =>
         steps.signalled(state, context, view.code, view.flow, view.value, view.timeNs, view.origin, view.target),
       chunkUnreachable: (state, { flow }, context) => steps.giveUp(state, context, flow, transferStatus.unreachable),
-      chunkTick: (state, _message, context) => steps.tick(state, context),
+      chunkTick: (state, _message, context) => reportPorts(plan, state, context),
       chunkLinkShare: (state, { first, count, share }, context) => steps.setShare(state, context, first, count, share),
     },
   });
@@ -146,41 +90,6 @@ class ChunkSteps {
 
   constructor(plan: ChunkPlan) {
     this.plan = plan;
-  }
-
-  createState({ node, actors, listeners }: ChunkNodeSetup): ChunkNodeState {
-    const { plan } = this;
-    const { topology, chunkBytes, pauseAboveBytes } = plan;
-    const [out, into] = [Array.from(plan.linksFrom(node)), Array.from(plan.linksTo(node))];
-    const resumeAtBytes = pauseAboveBytes === Number.POSITIVE_INFINITY ? 0 : Math.floor(pauseAboveBytes / 2);
-    // The last ingress is the node's own sending.
-    const chunkSwitch = createChunkSwitch(
-      out.map((link) => plan.createPort(link)),
-      into.length + 1,
-      pauseAboveBytes,
-      resumeAtBytes,
-    );
-    return {
-      node,
-      outActors: Int32Array.from(out, (link) => (actors[topology.linkTo[link]!] as ActorReference).id),
-      inActors: Int32Array.from(into, (link) => (actors[topology.linkFrom[link]!] as ActorReference).id),
-      listeners: listeners.map((listener) => listener.id),
-      chunkSwitch,
-      senders: plan.isEndpoint(node) ? out.map((link) => createChunkSender(chunkBytes, dcqcnSettings(plan.lineBytesPerSecond(link)))) : [],
-      injectNs: new Float64Array(out.length).fill(-1),
-      injectTimers: new Float64Array(out.length).fill(-1),
-      receiver: createChunkReceiver(dcqcnSettings(1).notificationPeriodNs),
-      outgoing: new Map(),
-      incoming: new Map(),
-      shares: [],
-      ticking: false,
-      lastSentBytes: new Float64Array(out.length),
-      lastMarks: new Float64Array(out.length),
-      lastPausedNs: new Float64Array(out.length),
-      acceptedBytes: 0,
-      deliveredBytes: 0,
-      strayBytes: 0,
-    };
   }
 
   open(state: ChunkNodeState, context: ChunkContext, flow: number, source: number, destination: number, transferBytes: number): void {
@@ -408,7 +317,7 @@ class ChunkSteps {
     const leavesNs = startSending(port, context.now);
     if (leavesNs < 0) return;
     context.send(context.self, chunkLeft, leavesNs - context.now, place);
-    this.startTicking(state, context);
+    startTicking(this.plan, state, context);
   }
 
   /** A chunk has left a port and is on the cable; on a cut one it is lost. */
@@ -450,52 +359,6 @@ class ChunkSteps {
     }
     state.shares = [...shares].sort(([a], [b]) => a - b).flat();
     for (const [flow, outgoing] of state.outgoing) this.findWay(state, context, flow, outgoing);
-  }
-
-  private startTicking(state: ChunkNodeState, context: ChunkContext): void {
-    const { reportPeriodNs = 0 } = this.plan.options;
-    if (reportPeriodNs === 0 || state.ticking) return;
-    state.ticking = true;
-    // On the same beat for all nodes.
-    context.send(context.self, chunkTick, reportPeriodNs - (context.now % reportPeriodNs));
-  }
-
-  tick(state: ChunkNodeState, context: ChunkContext): void {
-    let busy = false;
-    state.chunkSwitch.ports.forEach((port, place) => {
-      busy = this.reportPort(state, context, port, place) || busy || port.length > 0;
-    });
-    state.ticking = busy;
-    if (busy) context.send(context.self, chunkTick, this.plan.options.reportPeriodNs as number);
-  }
-
-  private reportPort(state: ChunkNodeState, context: ChunkContext, port: OutputPort, place: number): boolean {
-    const sentBytes = port.sentBytes - state.lastSentBytes[place]!;
-    const marks = port.markedChunks - state.lastMarks[place]!;
-    const pausedNs = port.pausedNs + (port.paused ? context.now - port.pausedSinceNs : 0);
-    const newPausedNs = pausedNs - state.lastPausedNs[place]!;
-    if (sentBytes === 0 && newPausedNs === 0) return false;
-    state.lastSentBytes[place] = port.sentBytes;
-    state.lastMarks[place] = port.markedChunks;
-    state.lastPausedNs[place] = pausedNs;
-    const { plan } = this;
-    const link = plan.linksFrom(state.node)[place]!;
-    const utilisation = (sentBytes * 1e9) / (plan.topology.linkBytesPerSecond[link]! * (plan.options.reportPeriodNs as number));
-    context.emit(portUse, link, utilisation, sentBytes, port.highestQueuedBytes, marks, newPausedNs);
-    for (const listener of state.listeners) {
-      context.send(
-        listener as ActorId,
-        linkReport,
-        plan.options.leastDelayNs,
-        link,
-        utilisation,
-        sentBytes,
-        port.length,
-        marks,
-        newPausedNs,
-      );
-    }
-    return true;
   }
 }
 

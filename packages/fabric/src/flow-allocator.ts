@@ -15,7 +15,7 @@ import { growSlots, NEW_FLOW, UNCONSTRAINED } from './flow-state.js';
 /**
  * Starts a flow of `sizeBytes` (whole; Infinity for an open-ended one) over `hopCount` links of `path` (distinct ids).
  * A flow without links and cap, or of size 0, completes at `nowNs`. Throws on a living flow id, a bad size, weight or cap,
- * an unknown link, a path over the hop limit, and beyond the flow limit.
+ * an unknown link, a path over the hop limit, and beyond the flow limit. Returns the flow's slot.
  */
 export function addFlow(
   allocator: FlowAllocator,
@@ -26,7 +26,7 @@ export function addFlow(
   sizeBytes: number,
   weight = 1,
   capBytesPerSecond: number = Number.POSITIVE_INFINITY,
-): void {
+): number {
   moveTo(allocator, nowNs);
   checkFlow(allocator, flowId, path, hopCount, sizeBytes, weight, capBytesPerSecond);
   const slot = takeSlot(allocator);
@@ -42,6 +42,7 @@ export function addFlow(
   if (sizeBytes !== Number.POSITIVE_INFINITY) allocator.admittedBytes += sizeBytes;
   allocator.completionNs[slot] = attach(allocator, slot, path, hopCount);
   insertCompletion(allocator, slot);
+  return slot;
 }
 
 /** Ends a flow before its completion. Returns the whole bytes it has moved. Throws when there is no such flow. */

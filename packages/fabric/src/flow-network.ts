@@ -11,8 +11,9 @@ import { LINK_CLASSES, type LinkClass, nodeKind, type Topology } from './topolog
 export interface FlowNetwork {
   routes: Routes;
   allocator: FlowAllocator;
-  sourceOfFlow: Map<number, number>;
-  destinationOfFlow: Map<number, number>;
+  /** Ends of each living flow, by its slot in the allocator. */
+  sourceOfSlot: Int32Array;
+  destinationOfSlot: Int32Array;
   /** Flows without any way to their destination, standing still. */
   stranded: Set<number>;
 }
@@ -23,8 +24,8 @@ export function createFlowNetwork(topology: Topology, avoidBelowShare = 0, limit
   return {
     routes: createRoutes(topology, avoidBelowShare),
     allocator,
-    sourceOfFlow: new Map(),
-    destinationOfFlow: new Map(),
+    sourceOfSlot: new Int32Array(0),
+    destinationOfSlot: new Int32Array(0),
     stranded: new Set(),
   };
 }
@@ -59,30 +60,34 @@ export function startTransfer(
 ): number {
   const hopCount = choosePath(topology, network.routes, source, destination, flowId, pathBuffer);
   if (hopCount < 0) return -1;
-  addFlow(network.allocator, nowNs, flowId, pathBuffer, hopCount, sizeBytes, weight, capBytesPerSecond);
-  network.sourceOfFlow.set(flowId, source);
-  network.destinationOfFlow.set(flowId, destination);
+  const slot = addFlow(network.allocator, nowNs, flowId, pathBuffer, hopCount, sizeBytes, weight, capBytesPerSecond);
+  if (slot >= network.sourceOfSlot.length) growEnds(network);
+  network.sourceOfSlot[slot] = source;
+  network.destinationOfSlot[slot] = destination;
   return pathLatencyNs(topology, pathBuffer, hopCount);
+}
+
+function growEnds(network: FlowNetwork): void {
+  const slots = network.allocator.flowIds.length;
+  const { sourceOfSlot, destinationOfSlot } = network;
+  network.sourceOfSlot = new Int32Array(slots);
+  network.sourceOfSlot.set(sourceOfSlot);
+  network.destinationOfSlot = new Int32Array(slots);
+  network.destinationOfSlot.set(destinationOfSlot);
 }
 
 /** Ends a transfer early; returns the whole bytes moved. */
 export function cancelTransfer(network: FlowNetwork, nowNs: number, flowId: number): number {
   const movedBytes = removeFlow(network.allocator, nowNs, flowId);
-  forget(network, flowId);
+  network.stranded.delete(flowId);
   return movedBytes;
 }
 
 /** Moves time on like `advance`; completed ids and times are in `network.allocator`. */
 export function advanceNetwork(network: FlowNetwork, nowNs: number): number {
   const count = advance(network.allocator, nowNs);
-  for (let i = 0; i < count; i++) forget(network, network.allocator.completedFlowIds[i]!);
+  if (network.stranded.size > 0) for (const flowId of network.allocator.completedFlowIds) network.stranded.delete(flowId);
   return count;
-}
-
-function forget(network: FlowNetwork, flowId: number): void {
-  network.sourceOfFlow.delete(flowId);
-  network.destinationOfFlow.delete(flowId);
-  network.stranded.delete(flowId);
 }
 
 /** Flows that a fault moved to another path, and those it left without one; each in order of start. */
@@ -110,8 +115,9 @@ export function setLinkHealth(topology: Topology, network: FlowNetwork, nowNs: n
 function reroute(topology: Topology, network: FlowNetwork, nowNs: number, flowIds: number[]): Rerouting {
   const result: Rerouting = { rerouted: [], stranded: [] };
   for (const flowId of flowIds) {
-    const source = network.sourceOfFlow.get(flowId)!;
-    const destination = network.destinationOfFlow.get(flowId)!;
+    const slot = network.allocator.slotOfFlow.get(flowId)!;
+    const source = network.sourceOfSlot[slot]!;
+    const destination = network.destinationOfSlot[slot]!;
     const hopCount = choosePath(topology, network.routes, source, destination, flowId, pathBuffer);
     if (hopCount < 0) {
       network.stranded.add(flowId);

@@ -1,8 +1,10 @@
 export * from './build-topology.js';
 export * from './chunk-fabric.js';
 export * from './chunk-nic.js';
-export { type ChunkNodeState, portUse } from './chunk-node.js';
+
 export * from './chunk-options.js';
+export { portUse } from './chunk-report.js';
+export type { ChunkNodeState } from './chunk-state.js';
 export * from './chunk-switch.js';
 export * from './fabric-actor.js';
 export * from './fabric-options.js';

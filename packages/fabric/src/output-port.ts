@@ -61,6 +61,9 @@ export function ecnSettings(bytesPerSecond: number, chunkBytes: number, queueLim
   };
 }
 
+/** RoCE's largest packet (path MTU 4096, InfiniBand Architecture Specification). */
+const PACKET_BYTES = 4096;
+
 export const CHUNK_DROPPED = 0;
 export const CHUNK_QUEUED = 1;
 export const CHUNK_MARKED = 2;
@@ -123,7 +126,7 @@ export function enqueueChunk(
     port.droppedBytes += bytes;
     return CHUNK_DROPPED;
   }
-  const marksNow = shouldMark(port, uniform);
+  const marksNow = shouldMark(port, bytes, uniform);
   if (marksNow) port.markedChunks++;
   if (port.length === port.chunkFlow.length) growRing(port);
   const at = (port.head + port.length++) % port.chunkFlow.length;
@@ -138,11 +141,12 @@ export function enqueueChunk(
   return marksNow ? CHUNK_MARKED : CHUNK_QUEUED;
 }
 
-function shouldMark(port: OutputPort, uniform: () => number): boolean {
+/** A switch marks packet by packet; a chunk counts as marked when one of its packets would be. */
+function shouldMark(port: OutputPort, bytes: number, uniform: () => number): boolean {
   if (port.queuedBytes <= port.ecnMinBytes) return false;
   if (port.queuedBytes > port.ecnMaxBytes) return true;
   const rise = (port.queuedBytes - port.ecnMinBytes) / (port.ecnMaxBytes - port.ecnMinBytes);
-  return uniform() < rise * port.ecnMaxProbability;
+  return uniform() < -Math.expm1((bytes / PACKET_BYTES) * Math.log1p(-rise * port.ecnMaxProbability));
 }
 
 /** Starts on the chunk at the head. Returns when it will have left, or -1 when busy, paused or empty. */

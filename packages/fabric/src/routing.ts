@@ -123,36 +123,37 @@ function chooseLink(
   destination: number,
   flowHash: number,
 ): number {
-  const distance = distances[node]!;
-  let least = routes.avoidBelowShare;
-  let count = countCandidates(topology, routes.linkShare, distances, node, destination, distance, least);
+  let count = collectCandidates(topology, routes.linkShare, distances, node, destination, routes.avoidBelowShare);
+  if (count === 0 && routes.avoidBelowShare > 0) count = collectCandidates(topology, routes.linkShare, distances, node, destination, 0);
   if (count === 0) {
-    least = 0;
-    count = countCandidates(topology, routes.linkShare, distances, node, destination, distance, 0);
+    throw new Error(
+      `no living link leads from ${topology.nodeNames[node]} to ${topology.nodeNames[destination]}; distance table out of date`,
+    );
   }
   // The node salts the hash: with one hash for all switches a flow that went left once would go left everywhere.
-  let skip = count === 1 ? 0 : Math.floor((mixInto(flowHash, node) / 4294967296) * count);
-  for (let i = topology.outgoingStart[node]!; i < topology.outgoingStart[node + 1]!; i++) {
-    const link = topology.outgoingLinks[i]!;
-    if (isCandidate(topology, routes.linkShare, distances, link, destination, distance, least) && skip-- === 0) return link;
-  }
-  throw new Error(
-    `no living link leads from ${topology.nodeNames[node]} to ${topology.nodeNames[destination]}; distance table out of date`,
-  );
+  return candidates[count === 1 ? 0 : Math.floor((mixInto(flowHash, node) / 4294967296) * count)]!;
 }
 
-function countCandidates(
+// Filled and read within one choice; never state.
+let candidates = new Int32Array(256);
+
+/** Writes the links of a node that lie on a shortest path into `candidates`, ascending; returns how many. */
+function collectCandidates(
   topology: Topology,
   linkShare: Float64Array,
   distances: Uint8Array,
   node: number,
   destination: number,
-  distance: number,
   least: number,
 ): number {
+  const { outgoingStart, outgoingLinks } = topology;
+  const end = outgoingStart[node + 1]!;
+  if (end - outgoingStart[node]! > candidates.length) candidates = new Int32Array(2 * (end - outgoingStart[node]!));
+  const distance = distances[node]!;
   let count = 0;
-  for (let i = topology.outgoingStart[node]!; i < topology.outgoingStart[node + 1]!; i++) {
-    if (isCandidate(topology, linkShare, distances, topology.outgoingLinks[i]!, destination, distance, least)) count++;
+  for (let i = outgoingStart[node]!; i < end; i++) {
+    const link = outgoingLinks[i]!;
+    if (isCandidate(topology, linkShare, distances, link, destination, distance, least)) candidates[count++] = link;
   }
   return count;
 }

@@ -110,7 +110,7 @@ describe('rates on built topologies', () => {
         expectReference(network, living);
         expect(nextCompletionNs(network.allocator)).toBeGreaterThan(60_000);
       }),
-      { numRuns: 40 },
+      { numRuns: 20 },
     );
   });
 });

@@ -1,10 +1,13 @@
 import {
   advanceNetwork,
   buildTopology,
+  CHUNK_MARKED,
   createFlowNetwork,
+  createOutputPort,
   createRateControl,
   cutRate,
   dcqcnSettings,
+  enqueueChunk,
   equalCostPaths,
   linksBetween,
   nextCompletionNs,
@@ -149,5 +152,32 @@ describe('rate control', () => {
     passTime(control, settings, 3_600e9);
     expect(control.currentBytesPerSecond).toBe(LINE);
     expect(control.alpha).toBeLessThan(1e-9);
+  });
+
+  it('keeps its target through a row of notifications, and lowers it once it has risen in between', () => {
+    const settings = dcqcnSettings(LINE);
+    const control = createRateControl(settings, 0);
+    for (let cut = 1; cut <= 3; cut++) cutRate(control, settings, cut * 50_000);
+    // Three halvings within less than a step of recovery: back up towards the line.
+    expect([control.currentBytesPerSecond, control.targetBytesPerSecond]).toEqual([LINE / 8, LINE]);
+    passTime(control, settings, 150_000 + 55_000);
+    const risen = control.currentBytesPerSecond;
+    expect(risen).toBe((LINE / 8 + LINE) / 2);
+    cutRate(control, settings, 210_000);
+    expect(control.targetBytesPerSecond).toBe(risen);
+  });
+});
+
+describe('marking', () => {
+  it('marks a chunk when one of its packets of 4 KiB would be', () => {
+    const settings = { queueLimitBytes: 1e9, ecnMinBytes: 0, ecnMaxBytes: 100 * CHUNK, ecnMaxProbability: 0.2 };
+    const marked = (uniform: number): boolean => {
+      const port = createOutputPort(LINE, settings);
+      for (let chunk = 0; chunk < 10; chunk++) enqueueChunk(port, 1, CHUNK, 0, false, () => 1);
+      return enqueueChunk(port, 1, CHUNK, 0, false, () => uniform) === CHUNK_MARKED;
+    };
+    // 10 of 100 chunks: 2 % a packet, 16 packets a chunk.
+    const due = 1 - 0.98 ** 16;
+    expect([marked(due - 1e-9), marked(due + 1e-9)]).toEqual([true, false]);
   });
 });

@@ -334,6 +334,11 @@ describe('fabric actor', () => {
       return [simulation.fingerprint, simulation.recordFingerprint, arrived, cancelled];
     });
     expect(results[0]).toEqual(results[1]);
+    const half = simulate(setting);
+    half.runUntil(15e6);
+    const restored = new Simulation(half.model, { from: half.checkpoint(), shards: 2, keepRecords: true });
+    restored.runUntil();
+    expect([restored.fingerprint, restored.recordFingerprint]).toEqual(results[0]!.slice(0, 2));
     expect(results[0]![3]).toBeGreaterThan(0);
   });
 });

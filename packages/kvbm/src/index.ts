@@ -1,3 +1,4 @@
+export * from './actors.js';
 export * from './block-cache.js';
 export * from './block-pool.js';
 export * from './block-pool-check.js';

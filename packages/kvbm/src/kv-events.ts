@@ -16,17 +16,20 @@ export interface KvEventBuffer {
   length: number;
   /** Rows at most; a full buffer is an error of the caller, who has to drain it after each step. */
   limit: number;
+  /** Rows of blocks that nobody can look up are left out. */
+  namedOnly: boolean;
   kinds: Uint8Array;
   identities: Float64Array;
   parents: Float64Array;
   blocks: Int32Array;
 }
 
-export function createKvEventBuffer(limit: number = 1 << 22): KvEventBuffer {
+export function createKvEventBuffer(limit: number = 1 << 22, namedOnly = false): KvEventBuffer {
   const rows = Math.min(64, limit);
   return {
     length: 0,
     limit,
+    namedOnly,
     kinds: new Uint8Array(rows),
     identities: new Float64Array(rows),
     parents: new Float64Array(rows),
@@ -34,8 +37,9 @@ export function createKvEventBuffer(limit: number = 1 << 22): KvEventBuffer {
   };
 }
 
-/** Appends one row. Throws a RangeError when the buffer is at its limit. */
+/** Appends one row, unless the buffer leaves such rows out. Throws a RangeError when the buffer is at its limit. */
 export function pushKvEvent(events: KvEventBuffer, kind: number, identity: number, parent: number, blocks: number): void {
+  if (events.namedOnly && identity <= 0 && kind !== KV_CLEARED) return;
   const row = events.length;
   if (row === events.kinds.length) widenEvents(events);
   events.kinds[row] = kind;

@@ -18,6 +18,7 @@ import {
 import { type Pace, type PacingReport, type Run, type RunResult, RunObserver, startRun } from '@braess/kernel';
 import { closeRunFolder, type FolderSummary, openRunFolder, type RunFolder, SERIES_METRICS, type SummaryOptions } from '@braess/telemetry';
 import type { RequestTable } from '@braess/workload';
+import { countWindows, type WindowCounts } from './window-bound.js';
 
 export interface RunScenarioOptions {
   /** Scenario file. */
@@ -35,6 +36,8 @@ export interface RunScenarioOptions {
   readonly strict?: boolean;
   /** 'memory' runs on this thread. */
   readonly transport?: 'threads' | 'memory' | 'bridged';
+  /** Told, at the end, how events fell into windows; collecting that costs time. */
+  readonly onWindows?: (counts: WindowCounts) => void;
   /** Command that repeats the run; printed with failures. */
   readonly replay?: string;
 }
@@ -114,7 +117,9 @@ async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<S
   // Before the run's first record: those come in later turns of the event loop.
   recorder = new RunRecorder({ folder, seriesNs, ...recorderFacts(plan, run.model.actorNames) });
   if (options.onProgress !== undefined) followProgress(observer, recorder, loaded, options.onProgress);
+  const windows = options.onWindows === undefined ? undefined : countWindows(observer);
   const result = await awaitRun(run, folder, recorder, options.signal);
+  if (windows !== undefined) options.onWindows?.(windows.read());
   return finish(loaded, folder, recorder, result);
 }
 

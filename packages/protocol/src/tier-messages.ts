@@ -18,5 +18,5 @@ export const lookupAnswer = message('lookupAnswer', ['question', 'tier', 'held',
 /** engine -> tier actor: bring blocks up (0 blocks: only unpin). */
 export const fetch = message('fetch', ['question', 'blocks', 'transferBytes']);
 
-/** tier actor -> engine: the blocks have arrived in HBM. */
+/** tier actor -> engine: the blocks have arrived in HBM; `blocks` is 0 when they could not be brought. */
 export const fetched = message('fetched', ['question', 'tier', 'blocks']);

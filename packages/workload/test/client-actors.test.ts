@@ -95,6 +95,18 @@ describe('open loop', () => {
     expect(moved).toEqual(Array.from({ length: 100 }, (_unused, index) => 101 + index));
   });
 
+  it('promises silence up to the next arrival, which widens windows and changes nothing else', () => {
+    const table = tableOf(Array.from({ length: 400 }, (_unused, index) => ({ arrivalNs: index * 40_000 })));
+    const options: ClientOptions = { table, blockTokens: 64, submitDelayNs: 1000 };
+    const [plain, promising] = [options, { ...options, promiseTo: ['control'] }].map((each) => {
+      const simulation = simulate({ options: each, frontend: AT_ONCE }, 2);
+      simulation.runUntil();
+      return simulation;
+    }) as [ReturnType<typeof simulate>, ReturnType<typeof simulate>];
+    expect(promising.fingerprint).toBe(plain.fingerprint);
+    expect(promising.rounds).toBeLessThan(plain.rounds);
+  });
+
   it(withTrace('replays a Mooncake trace with its shared prefixes', 'traces/mooncake_toolagent_head_1000.jsonl.gz'), async () => {
     const path = realTrace('traces/mooncake_toolagent_head_1000.jsonl.gz');
     if (path === null) return;

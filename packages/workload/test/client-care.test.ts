@@ -1,3 +1,4 @@
+import { Simulation } from '@braess/kernel';
 import { outcome } from '@braess/protocol';
 import { type CareClientState, type ClientOptions, inFlightRequests, NO_RETRY, type RetrySpec } from '@braess/workload';
 import fc from 'fast-check';
@@ -215,6 +216,11 @@ describe('any client', () => {
         const halves = simulate(setting, 2);
         halves.runUntil();
         expect([halves.fingerprint, halves.recordFingerprint]).toEqual([simulation.fingerprint, simulation.recordFingerprint]);
+        const half = simulate(setting, 2);
+        half.runUntil(10 * MS);
+        const restored = new Simulation(half.model, { from: half.checkpoint() });
+        restored.runUntil();
+        expect([restored.fingerprint, restored.recordFingerprint]).toEqual([simulation.fingerprint, simulation.recordFingerprint]);
       }),
       { numRuns: 150 },
     );

@@ -24,6 +24,7 @@ export function accuracyCommand(): Command {
       checkMeasuredFolder(command, folder);
       const { accuracyRows } = await import('@braess/serving');
       const rows = accuracyRows(folder);
+      if (rows.length === 0) throw new Error(`${folder} holds no measured row, so nothing can be judged; add sweeps or runs`);
       const verdicts = judgeAccuracy(rows);
       const missed = verdicts.filter((each) => !each.reached);
       process.stdout.write(`${json ? JSON.stringify(rows) : describe(rows, verdicts)}\n`);

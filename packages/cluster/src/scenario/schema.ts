@@ -126,30 +126,43 @@ const groupSchema = z.strictObject({
 });
 
 const tierSchema = {
-  gigabytes: positive('Capacity, 10^9 bytes'),
+  gigabytes: positive('Capacity, 10^9 bytes: of each server, or of the storage as a whole'),
   eviction: z.enum(evictionPolicies).default('lru'),
-  mode: z.enum(['write-through', 'on-eviction']).default('write-through'),
+  mode: z
+    .enum(['write-through', 'on-eviction'])
+    .default('write-through')
+    .describe('When blocks of the tier above are copied here: as they are stored there, or as they are evicted there'),
+  minimumFrequency: count('Offers before a block is stored').default(1),
+};
+
+const deviceSchema = {
+  ...tierSchema,
+  latencyUs: z.number().min(0).default(100).describe('Fixed time before the bytes of a transfer move'),
+  pollMs: z.number().min(0).default(0).describe('Period at which the scheduler notices ended transfers; 0 at once'),
 };
 
 const tiersSchema = z.strictObject({
   g2: z
     .strictObject({
-      ...tierSchema,
-      workerBytesPerSecond: positive('What one engine can move').default(32e9),
-      hostBytesPerSecond: positive('What a host can move in all').default(80e9),
+      ...deviceSchema,
+      bytesPerSecond: positive('What a host can move in all, each way').default(80e9),
+      workerBytesPerSecond: positive('What the transfers of one engine can take together').default(32e9),
     })
     .optional()
     .describe('Host DRAM of each server'),
   g3: z
     .strictObject({
-      ...tierSchema,
-      bytesPerSecond: positive('What the drive can move').default(10e9),
+      ...deviceSchema,
       minimumFrequency: count('Offers before a block is stored').default(2),
+      bytesPerSecond: positive('What the drives of a server can move, both ways together').default(10e9),
     })
     .optional()
     .describe('NVMe of each server'),
   g4: z
-    .strictObject({ ...tierSchema, minimumFrequency: count('Offers before a block is stored').default(2) })
+    .strictObject({
+      ...tierSchema,
+      latencyUs: z.number().min(0).default(500).describe('Time of the storage service before the bytes move'),
+    })
     .optional()
     .describe('Network storage, reached through the fabric'),
 });
@@ -228,6 +241,12 @@ const plannerSchema = z.strictObject({
   startSeconds: positive('Time an engine takes to start').default(60),
 });
 
+const executionSchema = z
+  .strictObject({
+    promises: z.boolean().default(true).describe('Engines and clients promise silence, which widens the windows of several shards'),
+  })
+  .describe('How the run is carried out; never changes its result');
+
 /** Everything a scenario can say. */
 export const scenarioSchema = z.strictObject({
   name: z.string().default('scenario'),
@@ -245,6 +264,7 @@ export const scenarioSchema = z.strictObject({
   faults: z.array(faultSchema).default([]),
   telemetry: telemetrySchema.prefault({}),
   delays: delaysSchema.prefault({}),
+  execution: executionSchema.prefault({}),
 });
 
 /** A scenario with every default filled in; plain data. */

@@ -8,7 +8,7 @@ export const syncDue = message('syncDue');
 export const replicaLoad = message('replicaLoad', ['engines'], body<Float64Array>());
 
 /** Blocks of a prompt. */
-export function promptBlocks(desk: FrontendDesk, inputTokens: number): number {
+function promptBlocks(desk: FrontendDesk, inputTokens: number): number {
   return Math.ceil(inputTokens / desk.settings.blockTokens);
 }
 

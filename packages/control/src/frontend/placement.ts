@@ -108,7 +108,7 @@ function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContex
 }
 
 /** Rejects a request that no engine works on; KV that a prefill engine holds for it is let go. */
-export function rejectPlaced(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, reason: number): void {
+function rejectPlaced(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, reason: number): void {
   if (state.slots.stage[slot] === slotStage.waitingDecode) cancelAt(desk, state, context, slot, state.slots.prefillEngine[slot]!);
   settle(desk, state, context, slot, outcome.rejected, reason);
 }

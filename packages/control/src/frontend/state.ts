@@ -1,5 +1,5 @@
 import type { Context } from '@braess/kernel';
-import type { Random } from '../policy/policy.js';
+import { policyState, type Random } from '../policy/policy.js';
 import type { NetworkView, RouterRequest, RouterView } from '../policy/router-policy.js';
 import { createEngineColumns, type EngineColumns, engineRole, engineStatus } from './engines.js';
 import type { FrontendSettings } from './options.js';
@@ -71,10 +71,10 @@ export function createFrontendState(settings: FrontendSettings): FrontendState {
     firstStageHasPrefill: false,
     decodeCandidates: new Int32Array(count),
     decodeCount: 0,
-    prefillRouter: prefillRouter.policy.createState?.(prefillRouter.parameters, count) ?? null,
-    decodeRouter: decodeRouter.policy.createState?.(decodeRouter.parameters, count) ?? null,
-    admission: admission?.policy.createState?.(admission.parameters, count) ?? null,
-    oracle: oracle?.policy.createState?.(oracle.parameters, count) ?? null,
+    prefillRouter: policyState(prefillRouter, count),
+    decodeRouter: policyState(decodeRouter, count),
+    admission: admission === undefined ? null : policyState(admission, count),
+    oracle: oracle === undefined ? null : policyState(oracle, count),
     overlap: settings.overlap?.createState(count) ?? null,
     telemetryLost: false,
     decisions: 0,

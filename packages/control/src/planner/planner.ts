@@ -2,7 +2,7 @@ import { type ActorKind, actorKind, type Context, KernelError, message, record }
 import { changeRole, engineState, loadReport, setTelemetryLoss, startEngine } from '@braess/protocol';
 import { createEngineColumns, type EngineColumns, type EngineEntry, engineOf, takeLoadReport } from '../frontend/engines.js';
 import type { PlannerActions, PlannerPolicy } from '../policy/control-policies.js';
-import { type BoundPolicy, policyFailure, thrownFault } from '../policy/policy.js';
+import { type BoundPolicy, policyFailure, policyState, thrownFault } from '../policy/policy.js';
 
 /** planner -> itself: it is time to plan; `periodic` 1 for the period, 0 for a fixed time. */
 const planDue = message('planDue', ['periodic']);
@@ -79,7 +79,7 @@ export function createPlannerKind(options: PlannerOptions): PlannerKind {
     streams: ['planner'] as const,
     state: (): PlannerState => {
       const engines = createEngineColumns(options.engines);
-      return { engines, policy: policy.createState?.(parameters, engines.count) ?? null, telemetryLost: false, armed: false, orders: 0 };
+      return { engines, policy: policyState(bound, engines.count), telemetryLost: false, armed: false, orders: 0 };
     },
     start: (_state, context) => {
       for (const time of timesNs) context.timer(planDue, time, 0);

@@ -1,7 +1,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import * as kernel from '@braess/kernel';
 import * as protocol from '@braess/protocol';
 import * as zod from 'zod';
@@ -83,7 +83,7 @@ function locatePackage(kind: PolicyKind, packageName: string, baseDirectory: str
   } catch {
     // The package may export to `import` only.
     try {
-      return new URL(jitiModule().createJiti(base, { fsCache: false }).esmResolve(packageName)).pathname;
+      return fileURLToPath(jitiModule().createJiti(base, { fsCache: false }).esmResolve(packageName));
     } catch (error) {
       throw fault(`${kind} policy package '${packageName}' is not found from ${baseDirectory}; install it there`, error);
     }

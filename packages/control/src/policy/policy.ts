@@ -95,6 +95,19 @@ export function policyFailure(bound: BoundPolicy, asked: string, fault: string, 
   return error;
 }
 
+/** The policy's fresh state, null when it keeps none. @throws KernelError `bad-model` naming policy and file when `createState` throws. */
+export function policyState<P extends StatefulPolicy>(bound: BoundPolicy<P>, size: number): unknown {
+  try {
+    return bound.policy.createState?.(bound.parameters, size) ?? null;
+  } catch (thrown) {
+    throw new KernelError('bad-model', `${describePolicy(bound.policy, bound.source)}: createState ${thrownFault(thrown)}`, {}, thrown);
+  }
+}
+
+interface StatefulPolicy extends Policy {
+  createState?(parameters: unknown, size: number): unknown;
+}
+
 /** What a policy threw, as the end of a sentence. */
 export function thrownFault(thrown: unknown): string {
   return `threw ${thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown)}`;

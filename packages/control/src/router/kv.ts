@@ -16,7 +16,7 @@ export function activeBlocks(view: RouterView, engine: number, request: RouterRe
  * Writes each candidate's cost in blocks to `view.scores`: omega x prefill blocks + active blocks. Prefill engines ignore active blocks; decode engines
  * ignore prefill and overlap. The same sums as the two functions above, in loops without calls: this runs over all engines for every request.
  */
-export function scoreKvCosts(view: RouterView, request: RouterRequest, omega: number): void {
+function scoreKvCosts(view: RouterView, request: RouterRequest, omega: number): void {
   const { candidates, count, scores, overlapBlocks, blockTokens, stage } = view;
   const { activePrefillTokens, activeBlocks: blocks } = view.engines;
   const { inputTokens } = request;

@@ -101,7 +101,7 @@ export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, s
     role: setup.role,
     rules,
     timing: options.timing,
-    pool: options.blocks.createPool(rules.capacityBlocks, rules.blockTokens, wantsEvents),
+    pool: options.blocks.createPool(rules.capacityBlocks, rules.blockTokens, wantsEvents, (setup.tiers?.length ?? 0) > 0),
   });
   if (setup.started === false) engine.status = engineStatus.dead;
   if (!(Number.isInteger(setup.members) && setup.members >= 1))

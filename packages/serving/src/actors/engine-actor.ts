@@ -25,8 +25,9 @@ import {
 } from '../engine.js';
 import { engineStatus, liveRequests, passKind, slotState } from '../engine-state.js';
 import { createEngineActorState, type EngineActorState, requestKind } from './engine-actor-state.js';
+import { abandonKv, endFetch, endMove } from './engine-kv.js';
 import type { EngineKindOptions, EngineSetup } from './engine-options.js';
-import { abandonKv, closeSlot, endFetch, endMove, failMove, runEngine, serves, submitRequest, takeEvents } from './engine-requests.js';
+import { closeSlot, failMove, runEngine, serves, submitRequest, takeEvents } from './engine-requests.js';
 import {
   boundaryDelayNs,
   createScope,
@@ -210,10 +211,10 @@ function kvHandlers<Pool>(scope: EngineScope<Pool>) {
       takeAnswer(scope, state, context, message.question, message.held, message.estimateNs);
       settle(scope, state, context, unknownDelay);
     },
-    fetched(state: State<Pool>, message: Fields<'question'>, context: Context): void {
+    fetched(state: State<Pool>, message: Fields<'question' | 'blocks'>, context: Context): void {
       catchUp(scope, state, context);
       const inquiry = state.inquiries.get(message.question);
-      if (inquiry !== undefined) endFetch(scope, state, context, message.question, inquiry);
+      if (inquiry !== undefined) endFetch(scope, state, context, message.question, inquiry, message.blocks);
       settle(scope, state, context, unknownDelay);
     },
   };

@@ -8,8 +8,11 @@ import { type BlockAccounting, type CountingPool, countingBlocks, createCounting
  * Course of a slot: `open`, then any number of (`admit`, `computed`..., `release`), as preemption releases and admits again, then `close`.
  */
 export interface EngineBlocks<Pool> extends BlockAccounting<Pool> {
-  /** An empty pool; part of the actor's state, so plain data. Without `wantsEvents` nobody will ask for KV events. */
-  createPool(capacityBlocks: number, blockTokens: number, wantsEvents: boolean): Pool;
+  /**
+   * An empty pool; part of the actor's state, so plain data. Without `wantsEvents` nobody will ask for KV events; only with `wantsAnonymous` (there is a tier
+   * below) for those of blocks that nobody can look up.
+   */
+  createPool(capacityBlocks: number, blockTokens: number, wantsEvents: boolean, wantsAnonymous: boolean): Pool;
   /** A request enters; `chain` names its full blocks (null: nothing shared). The array is the pool's to keep until `close`. */
   open(pool: Pool, slot: number, chain: Float64Array | null): void;
   /** The request is gone; its blocks were released before. */

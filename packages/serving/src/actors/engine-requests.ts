@@ -1,28 +1,13 @@
 import type { ActorId, Context } from '@braess/kernel';
-import {
-  cancelTransfer,
-  finished,
-  firstToken,
-  outcome,
-  prefilled,
-  type RequestAccount,
-  refused,
-  releaseKv,
-  startTransfer,
-  tokens,
-  transferEnded,
-} from '@braess/protocol';
-import { advance, submit, transferDone } from '../engine.js';
+import { finished, firstToken, outcome, prefilled, type RequestAccount, refused, tierHits, tokens } from '@braess/protocol';
+import { advance, submit } from '../engine.js';
 import { type EngineState, engineRole, generatedTokens, nextSlot, slotState } from '../engine-state.js';
 import { clearEvents, type EngineEvents, engineEvent } from '../events.js';
 import { type EngineActorState, engineRefusal, openRow, requestKind } from './engine-actor-state.js';
+import { abandonKv, bringKv } from './engine-kv.js';
 import { boundaryDelayNs, type EngineScope, scratchEvents, speechDelayNs } from './engine-scope.js';
 import { takeStretches } from './engine-telemetry.js';
 import { longestGapSince, noteGap } from './gap-log.js';
-import { dropInquiry, fetchBlocks, type Inquiry } from './onboarding.js';
-
-/** Slots in the number of a transfer; the rest of it counts, so that a reused slot never takes another's transfer for its own. */
-const transferSlots = 2 ** 20;
 
 /** Runs the engine up to now and tells what is to be seen. */
 export function runEngine<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
@@ -173,13 +158,15 @@ function tellPrefilled<Pool>(
 ): void {
   const { columns, engine, totals } = state;
   const prompt = engine.requests.promptTokens[slot]!;
-  let hit = engine.requests.cachedTokens[slot]!;
-  for (const tier of columns.tierTokens) hit += tier[slot]!;
+  const hit = foundTokens(state, slot);
   leaveQueue(state, slot);
   totals.hitTokens += hit;
   const delayNs = scope.options.controlDelayNs + extraNs;
   const to = columns.frontend[slot] as ActorId;
   const request = columns.request[slot]!;
+  const [g2, g3, g4] = columns.tierTokens;
+  // In front of `prefilled`, which closes the account of the first stage.
+  if (g2[slot]! + g3[slot]! + g4[slot]! > 0) context.send(to, tierHits, delayNs, request, g2[slot]!, g3[slot]!, g4[slot]!);
   context.send(to, prefilled, delayNs, request, startNs, context.now, hit, prompt - hit);
   if (scope.options.firstTokenAt === 'prefill') context.send(to, firstToken, delayNs, request, context.now, -1, -1, 0, -1);
 }
@@ -193,8 +180,7 @@ function tellFinished<Pool>(
 ): void {
   foldGaps(state, slot);
   state.totals.finishedRequests++;
-  const hits = state.engine.requests.cachedTokens[slot]!;
-  state.totals.hitTokens += state.columns.kind[slot] === requestKind.decodeOnly ? 0 : hits;
+  if (state.columns.kind[slot] === requestKind.whole) state.totals.hitTokens += foundTokens(state, slot);
   sendFinished(scope, state, context, slot, outcome.completed, extraNs);
   closeSlot(scope, state, slot);
 }
@@ -237,6 +223,12 @@ function sendFinished<Pool>(
     table.generated[slot]!,
     (admittedNs < 0 ? context.now : admittedNs) - columns.arrivalNs[slot]!,
   );
+}
+
+/** Prompt tokens found in HBM and the tiers. */
+function foundTokens<Pool>(state: EngineActorState<Pool>, slot: number): number {
+  const [g2, g3, g4] = state.columns.tierTokens;
+  return state.engine.requests.cachedTokens[slot]! + g2[slot]! + g3[slot]! + g4[slot]!;
 }
 
 /** Folds the gaps since its first token (or last restart) into the longest gap of a request. */
@@ -288,136 +280,11 @@ function fail<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, con
   closeSlot(scope, state, slot);
 }
 
-/** Gives up what is on its way to a request: a transfer, or blocks of the tiers. */
-export function abandonKv<Pool>(
-  scope: EngineScope<Pool>,
-  state: EngineActorState<Pool>,
-  context: Context,
-  slot: number,
-  extraNs: number,
-): void {
-  const { columns } = state;
-  if (columns.inquiry[slot]! >= 0) dropInquiry(scope, state, context, columns.inquiry[slot]!);
-  columns.inquiry[slot] = -1;
-  // A decode that has its KV has released it; before, the prefill engine holds it for nobody else.
-  if (columns.kind[slot] !== requestKind.decodeOnly || columns.transferEndNs[slot]! >= 0) return;
-  if (columns.transfer[slot]! >= 0 && scope.options.fabric !== undefined)
-    context.send(scope.fabricId.list[0] as ActorId, cancelTransfer, scope.options.fabric.delayNs + extraNs, columns.transfer[slot]!);
-  columns.transfer[slot] = -1;
-  release(scope, state, context, slot);
-}
-
-function release<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number): void {
-  const from = state.columns.prefillEngine[slot]!;
-  if (from < 0) return;
-  state.columns.prefillEngine[slot] = -1;
-  context.send(from as ActorId, releaseKv, scope.options.serverDelayNs, state.columns.request[slot]!);
-}
-
-/** Blocks are reserved: fetches what the tiers hold, or starts the transfer from the prefill engine. */
-function bringKv<Pool>(
-  scope: EngineScope<Pool>,
-  state: EngineActorState<Pool>,
-  context: Context,
-  slot: number,
-  creditTokens: number,
-): void {
-  const { columns } = state;
-  const question = columns.inquiry[slot]!;
-  if (question >= 0) {
-    const inquiry = state.inquiries.get(question) as Inquiry;
-    if (fetchBlocks(scope, state, context, question, inquiry, creditTokens / scope.options.rules.blockTokens) > 0) return;
-    state.inquiries.delete(question);
-    columns.inquiry[slot] = -1;
-    transferDone(state.engine, scope.options.blocks, slot, context.now, creditTokens);
-    return;
-  }
-  startMove(scope, state, context, slot, creditTokens);
-}
-
-function startMove<Pool>(
-  scope: EngineScope<Pool>,
-  state: EngineActorState<Pool>,
-  context: Context,
-  slot: number,
-  creditTokens: number,
-): void {
-  const { columns, engine } = state;
-  const { fabric, transfer, kvBytesPerToken } = scope.options;
-  const from = columns.prefillEngine[slot]!;
-  const bytes = (engine.requests.promptTokens[slot]! - creditTokens) * kvBytesPerToken;
-  const number = state.transferCount++ * transferSlots + slot;
-  columns.transfer[slot] = number;
-  columns.transferBytes[slot] = bytes;
-  if (fabric !== undefined && from >= 0) {
-    const to = scope.fabricId.list[0] as ActorId;
-    context.send(
-      to,
-      startTransfer,
-      fabric.delayNs + boundaryDelayNs(state, context.now),
-      number,
-      fabric.nodeOf(from),
-      fabric.nodeOf(context.self),
-      bytes,
-      1,
-    );
-    return;
-  }
-  const { latencyNs, bytesPerSecond } = transfer ?? { latencyNs: 0, bytesPerSecond: 50e9 };
-  const moveNs = from < 0 ? 0 : latencyNs + Math.ceil((bytes / bytesPerSecond) * 1e9);
-  context.send(context.self, transferEnded, moveNs, number, 0, context.now, bytes, -1);
-}
-
-/** A transfer is over: the request decodes, or fails when its KV did not arrive. */
-export function endMove<Pool>(
-  scope: EngineScope<Pool>,
-  state: EngineActorState<Pool>,
-  context: Context,
-  number: number,
-  status: number,
-  startNs: number,
-  movedBytes: number,
-  networkTier: number,
-): number {
-  const { columns, engine, totals } = state;
-  const slot = number % transferSlots;
-  // Of a request that was cancelled or lost meanwhile.
-  if (slot >= columns.capacity || columns.transfer[slot] !== number) return -1;
-  columns.transfer[slot] = -1;
-  release(scope, state, context, slot);
-  if (status !== 0) return slot;
-  columns.transferStartNs[slot] = startNs;
-  columns.transferEndNs[slot] = context.now;
-  columns.transferBytes[slot] = movedBytes;
-  columns.networkTier[slot] = networkTier;
-  totals.transferBytes += movedBytes;
-  scope.options.blocks.computed?.(engine.pool, slot, engine.requests.promptTokens[slot]! - 1);
-  transferDone(engine, scope.options.blocks, slot, context.now);
-  return -1;
-}
-
 /** Reports a request that lost its KV on the way; it has left the scheduler. */
 export function failMove<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number): void {
   state.totals.failedRequests++;
   sendFinished(scope, state, context, slot, outcome.failed, speechDelayNs(state, context.now));
   closeSlot(scope, state, slot);
-}
-
-/** The blocks of the tiers have arrived: the rest of the prompt is computed. */
-export function endFetch<Pool>(
-  scope: EngineScope<Pool>,
-  state: EngineActorState<Pool>,
-  context: Context,
-  question: number,
-  inquiry: Inquiry,
-): void {
-  const { engine, columns } = state;
-  if (--inquiry.fetching > 0) return;
-  const presentTokens = (inquiry.fromBlock + inquiry.take) * scope.options.rules.blockTokens;
-  state.inquiries.delete(question);
-  columns.inquiry[inquiry.slot] = -1;
-  scope.options.blocks.computed?.(engine.pool, inquiry.slot, presentTokens);
-  transferDone(engine, scope.options.blocks, inquiry.slot, context.now, presentTokens);
 }
 
 /** Each streaming request hears of each of its tokens; the last comes with `finished`. */

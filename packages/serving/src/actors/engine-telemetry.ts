@@ -158,23 +158,43 @@ export function sendEvents<Pool>(scope: EngineScope<Pool>, state: EngineActorSta
   const taken = scope.options.blocks.takeEvents!(state.engine.pool);
   if (state.tiers.length > 0) sendOffload(scope, state, context, taken);
   const to = scope.eventsTo.list;
-  if (to.length === 0) return;
+  const named = namedRows(taken);
+  if (to.length === 0 || named === 0) return;
   const sequence = state.kvSequence++;
   // Lost ones leave a gap in the sequence numbers.
   if (state.telemetryLost) return;
   for (let index = 0; index < to.length; index++) {
-    const columns = index === to.length - 1 ? taken : copyEvents(taken);
+    const columns = named === taken.kinds.length && index === to.length - 1 ? taken : copyNamed(taken, named);
     context.sendBody(to[index] as ActorId, kvEvents, scope.options.controlDelayNs + extraNs, columns, context.self, sequence);
   }
 }
 
-function copyEvents(columns: KvEventColumns): KvEventColumns {
-  return {
-    kinds: columns.kinds.slice(),
-    identities: columns.identities.slice(),
-    parents: columns.parents.slice(),
-    blocks: columns.blocks.slice(),
+/** Rows a router can use: not those of blocks that nobody can look up (how they are grouped depends on when the engine was looked at). */
+function namedRows(columns: KvEventColumns): number {
+  let rows = 0;
+  for (let row = 0; row < columns.kinds.length; row++) if (isNamed(columns, row)) rows++;
+  return rows;
+}
+
+function isNamed(columns: KvEventColumns, row: number): boolean {
+  return columns.identities[row]! > 0 || columns.kinds[row] === kvEventKind.cleared;
+}
+
+function copyNamed(columns: KvEventColumns, rows: number): KvEventColumns {
+  const copy = {
+    kinds: new Uint8Array(rows),
+    identities: new Float64Array(rows),
+    parents: new Float64Array(rows),
+    blocks: new Int32Array(rows),
   };
+  for (let row = 0, at = 0; at < rows; row++) {
+    if (!isNamed(columns, row)) continue;
+    copy.kinds[at] = columns.kinds[row]!;
+    copy.identities[at] = columns.identities[row]!;
+    copy.parents[at] = columns.parents[row]!;
+    copy.blocks[at++] = columns.blocks[row]!;
+  }
+  return copy;
 }
 
 /** Copies to the first tier what was stored (write-through) or evicted since the last time. */

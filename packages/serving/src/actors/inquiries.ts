@@ -37,6 +37,7 @@ export function startInquiry<Pool>(
     estimateNs: [],
     take: 0,
     fetching: 0,
+    lost: false,
     slot: -1,
   };
   state.inquiries.set(question, inquiry);

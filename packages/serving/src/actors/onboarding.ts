@@ -34,6 +34,8 @@ export interface Inquiry {
   /** Blocks to bring up, and fetches that have not ended. */
   take: number;
   fetching: number;
+  /** A fetch brought nothing. */
+  lost: boolean;
   /** Slot once submitted, -1 before. */
   slot: number;
 }

@@ -1,0 +1,145 @@
+import { conservationFaults, countWindows, kneeOf } from '@braess/lab';
+import { RunObserver } from '@braess/kernel';
+import { explainRequest, queryRun, readManifest } from '@braess/telemetry';
+import { describe, expect, it } from 'vitest';
+import { aggregated, disaggregated, essence, runText } from './small-runs.js';
+
+describe('a run is the same however it is carried out', () => {
+  for (const [name, text, settings] of [
+    ['aggregated', aggregated, []],
+    ['disaggregated', disaggregated, []],
+    ['two frontends with late views', disaggregated, ['router.frontends=2', 'router.replicaSyncMs=20', 'router.loadReportMs=50', 'router.kvEventMs=30']],
+    ['closed loop with retries', aggregated, ['workload.client={kind: closed-loop, inFlight: 6}', 'workload.retry={timeoutMs: 400, attempts: 2}']],
+    ['a GPU that dies and comes back', disaggregated, ['faults=[{kind: gpu-speed, atSeconds: 0.5, gpu: pod0/rack0/node0/gpu0, factor: 0}, {kind: gpu-speed, atSeconds: 1, gpu: pod0/rack0/node0/gpu0, factor: 1}]']],
+  ] as const) {
+    it(`${name}: this thread, strict, 1 and 2 worker shards, with and without promises`, async () => {
+      const one = await runText(text, settings);
+      expect(one.faults).toEqual([]);
+      for (const options of [{ strict: true }, { transport: 'threads' }, { transport: 'threads', shards: 2 }] as const) {
+        expect(essence(await runText(text, settings, options))).toEqual(essence(one));
+      }
+      const silent = await runText(text, [...settings, 'execution.promises=false'], { transport: 'threads', shards: 2 });
+      expect(essence(silent)).toEqual(essence(one));
+    });
+  }
+
+  it('promises leave fewer windows', async () => {
+    const settings = ['workload.requests=200'];
+    const options = { transport: 'threads', shards: 2 } as const;
+    const withPromises = await runText(aggregated, settings, options);
+    const without = await runText(aggregated, [...settings, 'execution.promises=false'], options);
+    expect(withPromises.windows).toBeLessThan(without.windows);
+  });
+});
+
+describe('the books balance', () => {
+  it('completed, rejected, failed, in flight', async () => {
+    const done = await runText(disaggregated);
+    expect(done).toMatchObject({ submitted: 60, completed: 60, rejected: 0, failed: 0, inFlight: 0, faults: [], lost: 0, stopped: false });
+    const tooLong = await runText(aggregated, ['serving[0].maxModelTokens=1500']);
+    expect(tooLong.faults).toEqual([]);
+    expect(tooLong.rejected).toBeGreaterThan(0);
+    expect(tooLong.completed + tooLong.rejected).toBe(60);
+    expect(tooLong.lost).toBe(tooLong.rejected);
+    const cut = await runText(disaggregated, ['untilSeconds=1.5']);
+    expect(cut.faults).toEqual([]);
+    expect(cut.inFlight).toBeGreaterThan(0);
+    expect(cut.submitted).toBe(cut.completed + cut.inFlight);
+    expect(cut.stopped).toBe(true);
+    const { rows } = await queryRun(cut.folder, 'select outcome, count(*) from requests group by outcome order by outcome');
+    expect(rows).toEqual([
+      ['completed', cut.completed],
+      ['in_flight', cut.inFlight],
+    ]);
+  });
+
+  it('a request that times out is one row with its attempts, also when it was never sent', async () => {
+    const run = await runText(aggregated, [
+      'workload.connections={connections: 2, queueLimit: 5}',
+      'workload.retry={timeoutMs: 300, attempts: 2}',
+      'workload.rateFactor=20',
+    ]);
+    expect(run.faults).toEqual([]);
+    expect(run.submitted).toBe(60);
+    const { rows } = await queryRun(run.folder, 'select count(*), count(distinct request_id), max(attempts) from requests');
+    expect(rows[0]).toEqual([60, 60, 2]);
+    expect(run.rejected + run.failed).toBeGreaterThan(0);
+  });
+
+  it('what does not add up is named', () => {
+    const counts = { submitted: 10, completed: 7, rejected: 1, failed: 0, inFlight: 1 };
+    const faults = conservationFaults({ counts, abandonedTurns: 0 }, { ...counts, completed: 6 }, 12, true);
+    expect(faults.join('\n')).toContain('7 completed + 1 rejected + 0 failed + 1 in flight = 9');
+    expect(faults.join('\n')).toContain('7 requests completed by the records, 6 by the rows written');
+    expect(faults.join('\n')).toContain('with 1 requests in flight: they wait for ever');
+    expect(faults.join('\n')).toContain('after 10 of 12 requests were submitted');
+    const balanced = { submitted: 3, completed: 3, rejected: 0, failed: 0, inFlight: 0 };
+    expect(conservationFaults({ counts: balanced, abandonedTurns: 0 }, balanced, 3, true)).toEqual([]);
+  });
+
+  it('latencies agree with the rows they come from', async () => {
+    const run = await runText(disaggregated);
+    const { rows } = await queryRun(run.folder, 'select avg(ttft_ms), avg(e2e_ms), avg(transfer_ms), avg(tpot_ms) from requests');
+    const [ttft, e2e, transfer, tpot] = rows[0] as number[];
+    expect(run.ttftMs?.mean).toBeCloseTo(ttft as number, 6);
+    expect(run.e2eMs?.mean).toBeCloseTo(e2e as number, 6);
+    expect(run.transferMs?.mean).toBeCloseTo(transfer as number, 6);
+    expect(run.tpotMs?.mean).toBeCloseTo(tpot as number, 5);
+    // Every gap counts: as many as tokens after the first.
+    const gaps = await queryRun(run.folder, 'select sum((last_token_ns - first_token_ns)) / sum(output_tokens - 1) / 1e6 from requests where output_tokens > 1');
+    expect(run.itlMs?.mean).toBeCloseTo((gaps.rows[0] as number[])[0] as number, 6);
+  });
+});
+
+describe('a run folder', () => {
+  it('holds the scenario with its defaults, and one request can be explained', async () => {
+    const run = await runText(disaggregated);
+    const manifest = readManifest(run.folder);
+    expect(manifest).toMatchObject({ status: 'complete', seed: 1, fingerprint: run.fingerprint, scenario: { router: { policy: 'kv', maxAttempts: 3 } } });
+    const steps = (await explainRequest(run.folder, 30)).map(({ step }) => step);
+    expect(steps.filter((step) => step === 'decision')).toHaveLength(2);
+    for (const step of ['arrival', 'queue', 'prefill', 'transfer', 'first token', 'tokens', 'end']) expect(steps).toContain(step);
+  });
+
+  it('a stop writes what there is', async () => {
+    const stopping = new AbortController();
+    stopping.abort();
+    const run = await runText(aggregated, ['workload.requests=2000'], { transport: 'threads', signal: stopping.signal });
+    expect(run.faults).toEqual([]);
+    expect(run.stopped).toBe(true);
+    expect(run.completed).toBeLessThan(2000);
+    expect(readManifest(run.folder).status).toBe('interrupted');
+  });
+
+  it('a policy that throws stops the run with the file and the request, and leaves a failed folder', async () => {
+    const { testFile, newFolder } = await import('./small-runs.js');
+    testFile(
+      'broken.ts',
+      `import { defineRouterPolicy } from '@braess/control';
+       import { z } from 'zod';
+       export default defineRouterPolicy({ name: 'broken', description: 'Throws.', parameters: z.strictObject({}), choose(view, request) { if (request.request > 5) throw new Error('no idea'); return view.candidates[0] as number; } });`,
+    );
+    const out = newFolder();
+    const failing = runText(aggregated, [], { out, ...{} }).then(() => undefined);
+    await failing;
+    const broken = newFolder();
+    await expect(runText(aggregated.replace('policy: kv', 'policy: ./broken.ts'), [], { out: broken })).rejects.toThrow(/broken\.ts.*request 6.*no idea/s);
+    expect(readManifest(broken).status).toBe('failed');
+  });
+});
+
+describe('sweeps and windows', () => {
+  it('the knee is the last point before the SLO is first missed', () => {
+    const point = (sloAttainment: number | null) => ({ summary: { sloAttainment } as never });
+    expect(kneeOf([point(1), point(0.95), point(0.5), point(0.99)])).toBe(1);
+    expect(kneeOf([point(0.2)])).toBe(-1);
+    expect(kneeOf([point(null)])).toBe(-1);
+  });
+
+  it('the bound of windows: events over the busiest shard of each', () => {
+    const observer = new RunObserver();
+    const counter = countWindows(observer);
+    for (const [shard, events] of [[0, 10], [1, 2], [1, 8], [0, 4]] as const) observer.emit('window', { shard, events, fromNs: 0, boundNs: 0 });
+    expect(counter.read()).toEqual({ windows: 2, events: 24, eventsPerWindow: 12, bound: 24 / 18 });
+  });
+});

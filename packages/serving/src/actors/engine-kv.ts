@@ -1,0 +1,141 @@
+import type { ActorId, Context } from '@braess/kernel';
+import { cancelTransfer, releaseKv, startTransfer, transferEnded } from '@braess/protocol';
+import { transferDone } from '../engine.js';
+import { type EngineActorState, requestKind } from './engine-actor-state.js';
+import { boundaryDelayNs, type EngineScope } from './engine-scope.js';
+import { dropInquiry, fetchBlocks, type Inquiry } from './onboarding.js';
+
+/** Slots in the number of a transfer; the rest of it counts, so that a reused slot never takes another's transfer for its own. */
+const transferSlots = 2 ** 20;
+
+/** Gives up what is on its way to a request: a transfer, or blocks of the tiers. */
+export function abandonKv<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  slot: number,
+  extraNs: number,
+): void {
+  const { columns } = state;
+  if (columns.inquiry[slot]! >= 0) dropInquiry(scope, state, context, columns.inquiry[slot]!);
+  columns.inquiry[slot] = -1;
+  // A decode that has its KV has released it; before, the prefill engine holds it for nobody else.
+  if (columns.kind[slot] !== requestKind.decodeOnly || columns.transferEndNs[slot]! >= 0) return;
+  if (columns.transfer[slot]! >= 0 && scope.options.fabric !== undefined)
+    context.send(scope.fabricId.list[0] as ActorId, cancelTransfer, scope.options.fabric.delayNs + extraNs, columns.transfer[slot]!);
+  columns.transfer[slot] = -1;
+  release(scope, state, context, slot);
+}
+
+function release<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number): void {
+  const from = state.columns.prefillEngine[slot]!;
+  if (from < 0) return;
+  state.columns.prefillEngine[slot] = -1;
+  context.send(from as ActorId, releaseKv, scope.options.serverDelayNs, state.columns.request[slot]!);
+}
+
+/** Blocks are reserved: fetches what the tiers hold, or starts the transfer from the prefill engine. */
+export function bringKv<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  slot: number,
+  creditTokens: number,
+): void {
+  const { columns } = state;
+  const question = columns.inquiry[slot]!;
+  if (question >= 0) {
+    const inquiry = state.inquiries.get(question) as Inquiry;
+    if (fetchBlocks(scope, state, context, question, inquiry, creditTokens / scope.options.rules.blockTokens) > 0) return;
+    state.inquiries.delete(question);
+    columns.inquiry[slot] = -1;
+    transferDone(state.engine, scope.options.blocks, slot, context.now, creditTokens);
+    return;
+  }
+  startMove(scope, state, context, slot, creditTokens);
+}
+
+function startMove<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  slot: number,
+  creditTokens: number,
+): void {
+  const { columns, engine } = state;
+  const { fabric, transfer, kvBytesPerToken } = scope.options;
+  const from = columns.prefillEngine[slot]!;
+  const bytes = (engine.requests.promptTokens[slot]! - creditTokens) * kvBytesPerToken;
+  const number = state.transferCount++ * transferSlots + slot;
+  columns.transfer[slot] = number;
+  columns.transferBytes[slot] = bytes;
+  if (fabric !== undefined && from >= 0) {
+    const to = scope.fabricId.list[0] as ActorId;
+    context.send(
+      to,
+      startTransfer,
+      fabric.delayNs + boundaryDelayNs(state, context.now),
+      number,
+      fabric.nodeOf(from),
+      fabric.nodeOf(context.self),
+      bytes,
+      1,
+    );
+    return;
+  }
+  const { latencyNs, bytesPerSecond } = transfer ?? { latencyNs: 0, bytesPerSecond: 50e9 };
+  const moveNs = from < 0 ? 0 : latencyNs + Math.ceil((bytes / bytesPerSecond) * 1e9);
+  context.send(context.self, transferEnded, moveNs, number, 0, context.now, bytes, -1);
+}
+
+/** A transfer is over: the request decodes, or fails when its KV did not arrive. */
+export function endMove<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  number: number,
+  status: number,
+  startNs: number,
+  movedBytes: number,
+  networkTier: number,
+): number {
+  const { columns, engine, totals } = state;
+  const slot = number % transferSlots;
+  // Of a request that was cancelled or lost meanwhile.
+  if (slot >= columns.capacity || columns.transfer[slot] !== number) return -1;
+  columns.transfer[slot] = -1;
+  release(scope, state, context, slot);
+  if (status !== 0) return slot;
+  columns.transferStartNs[slot] = startNs;
+  columns.transferEndNs[slot] = context.now;
+  columns.transferBytes[slot] = movedBytes;
+  columns.networkTier[slot] = networkTier;
+  totals.transferBytes += movedBytes;
+  scope.options.blocks.computed?.(engine.pool, slot, engine.requests.promptTokens[slot]! - 1);
+  transferDone(engine, scope.options.blocks, slot, context.now);
+  return -1;
+}
+
+/** The blocks of the tiers have arrived: the rest of the prompt is computed. */
+export function endFetch<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  question: number,
+  inquiry: Inquiry,
+  fetchedBlocks: number,
+): void {
+  const { engine, columns } = state;
+  if (fetchedBlocks === 0) inquiry.lost = true;
+  if (--inquiry.fetching > 0) return;
+  let presentTokens = (inquiry.fromBlock + inquiry.take) * scope.options.rules.blockTokens;
+  if (inquiry.lost) {
+    // Blocks that did not come leave a gap: only what HBM held is of use.
+    presentTokens = engine.requests.cachedTokens[inquiry.slot]!;
+    for (const tier of columns.tierTokens) tier[inquiry.slot] = 0;
+  }
+  state.inquiries.delete(question);
+  columns.inquiry[inquiry.slot] = -1;
+  scope.options.blocks.computed?.(engine.pool, inquiry.slot, presentTokens);
+  transferDone(engine, scope.options.blocks, inquiry.slot, context.now, presentTokens);
+}
