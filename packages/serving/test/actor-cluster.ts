@@ -31,6 +31,7 @@ import {
   setTelemetryLoss,
   startEngine,
   startTransfer,
+  tierHits,
   tokens,
   transferEnded,
 } from '@braess/protocol';
@@ -184,7 +185,7 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
   const chainOf = (request: number): Float64Array | null => spec.requests[request]!.chain?.slice() ?? null;
   return actorKind({
     name: 'frontend',
-    messages: { arrive, giveUp, action, prefilled, firstToken, finished, refused, tokens, kvEvents, loadReport, engineState },
+    messages: { arrive, giveUp, action, tierHits, prefilled, firstToken, finished, refused, tokens, kvEvents, loadReport, engineState },
     sendsTo: ['server'],
     state: (): FrontendState => ({
       diary: [],
@@ -232,6 +233,7 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
         const to = state.engineIds[decodeEngine!] as typeof context.self;
         context.sendBody(to, decode, controlNs, { chain: chainOf(request) }, request, inputTokens, outputTokens, from, 0);
       },
+      tierHits: note('tierHits', 'request', 'hitTokensG2', 'hitTokensG3', 'hitTokensG4'),
       firstToken: note('firstToken', 'request', 'atNs', 'transferStartNs', 'transferEndNs', 'transferBytes', 'networkTier'),
       finished(state, view, context) {
         note('finished', 'request', 'outcome', 'firstTokenNs', 'lastTokenNs', 'outputTokens', 'queuedNs')(state, view as never, context);

@@ -142,6 +142,55 @@ describe('random runs', () => {
 
 const isSeries = (record: RunRecord): boolean => record.type !== 'itlGaps' && record.type !== 'gpuSample';
 
+describe('series', () => {
+  const telemetry = { gaps: false, series: true, periodNs: 100 * ms };
+  const recordsOf = (cluster: TestCluster, type: string): (readonly number[])[] =>
+    run(cluster)
+      .takeRecords()
+      .filter((record) => record.type === type)
+      .map((record) => record.fields);
+
+  it('count work, and the time it would take at the FLOP and the HBM rate', () => {
+    const timing = plainTiming({
+      hostPassNs: 0,
+      hostSequenceNs: 0,
+      prefillPassNs: 0,
+      tokenNs: 1000,
+      weightNs: ms,
+      contextNs: 100,
+      pairNs: 0,
+    });
+    const cluster: TestCluster = {
+      rules: rulesOf(),
+      timing: { ...timing, prefillContextNs: 0 },
+      engines: [{ role: engineRole.aggregated }],
+      requests: [{ atNs: 0, inputTokens: 16, outputTokens: 3, engine: 0 }],
+      options: { telemetry },
+    };
+    // A prefill pass of 1 ms, decodes of 1 ms and 17 and 18 tokens of context; 18 tokens in all; the weights are read three times.
+    const busyNs = 3 * ms + 35 * 100;
+    expect(recordsOf(cluster, 'engineWork')).toEqual([[16, 2, busyNs, 3, 18_000, busyNs]]);
+    expect(recordsOf(cluster, 'engineCounts')).toEqual([[1, 0, 0, 0, 0]]);
+    expect(recordsOf(cluster, 'engineLoad')).toEqual([[0, 0, 0, 0, 1000, 0]]);
+  });
+
+  it('tell each GPU its KV', () => {
+    const timing = plainTiming({ hostPassNs: ms, hostSequenceNs: 0, prefillPassNs: 0, tokenNs: 0, weightNs: 0, contextNs: 0, pairNs: 0 });
+    const cluster: TestCluster = {
+      rules: rulesOf(),
+      timing: { ...timing, prefillContextNs: 0 },
+      engines: [{ role: engineRole.aggregated, gpus: 2 }],
+      requests: [{ atNs: 0, inputTokens: 100, outputTokens: 150, engine: 0 }],
+      options: { telemetry },
+    };
+    // At 100 ms the prefill and 98 tokens are done (the last at 99.5 ms), the next is under way: 199 tokens in 13 blocks of 16 KB beside 16 GB of weights.
+    const sample = [16e9 + 13 * 16_000, 80e9, 1, 99 * ms];
+    const last = [16e9, 80e9, 1, 51 * ms];
+    expect(recordsOf(cluster, 'gpuSample')).toEqual([sample, sample, last, last]);
+    expect(recordsOf({ ...cluster, options: {} }, 'gpuSample')).toEqual([]);
+  });
+});
+
 describe('ITL gaps', () => {
   const sums = (records: readonly RunRecord[]) => {
     let count = 0;

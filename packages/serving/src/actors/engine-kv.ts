@@ -111,8 +111,9 @@ export function endMove<Pool>(
   columns.transferBytes[slot] = movedBytes;
   columns.networkTier[slot] = networkTier;
   totals.transferBytes += movedBytes;
-  scope.options.blocks.computed?.(engine.pool, slot, engine.requests.promptTokens[slot]! - 1);
   transferDone(engine, scope.options.blocks, slot, context.now);
+  // After the passes that are over have taken their blocks.
+  scope.options.blocks.computed?.(engine.pool, slot, engine.requests.promptTokens[slot]! - 1);
   return -1;
 }
 
@@ -136,6 +137,6 @@ export function endFetch<Pool>(
   }
   state.inquiries.delete(question);
   columns.inquiry[inquiry.slot] = -1;
-  scope.options.blocks.computed?.(engine.pool, inquiry.slot, presentTokens);
   transferDone(engine, scope.options.blocks, inquiry.slot, context.now, presentTokens);
+  scope.options.blocks.computed?.(engine.pool, inquiry.slot, presentTokens);
 }
