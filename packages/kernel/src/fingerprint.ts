@@ -108,8 +108,8 @@ export class Hash {
       this.bytes(new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
     } else {
       this.word(12);
-      for (const key of Object.keys(value)) {
-        this.string(key);
+      for (const key in value) {
+        this.word(nameHash(key));
         this.value((value as Record<string, unknown>)[key]);
       }
     }
@@ -121,11 +121,19 @@ export class Hash {
   }
 }
 
+/** Names seen before; bounded, since the keys of a body may be anything. */
+const nameHashes = new Map<string, number>();
+const rememberedNames = 4096;
+
 /** 32-bit hash of a name, the same in every process. */
 export function nameHash(name: string): number {
+  const known = nameHashes.get(name);
+  if (known !== undefined) return known;
   const hash = new Hash();
   hash.string(name);
-  return hash.a ^ hash.b;
+  const word = hash.a ^ hash.b;
+  if (nameHashes.size < rememberedNames) nameHashes.set(name, word);
+  return word;
 }
 
 /** Folds per-actor lanes (a, b alternating, in the order of the ids) into one fingerprint. */

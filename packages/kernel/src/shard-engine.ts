@@ -110,6 +110,7 @@ export class ShardEngine {
   private readonly watch: Int32Array;
   private readonly watchDoubles: Float64Array;
   private readonly loop: string[] = [];
+  private readonly scratchHash = new Hash();
 
   constructor(model: Model, shard: number, shardCount: number, shardOfCell: Int32Array, options: EngineOptions) {
     this.model = model;
@@ -270,7 +271,9 @@ export class ShardEngine {
       const body = this.slab.bodies[slot];
       this.slab.bodies[slot] = undefined;
       cursor.body = body;
-      const hash = new Hash(this.actorLines[line + laneAWord] as number, this.actorLines[line + laneBWord] as number);
+      const hash = this.scratchHash;
+      hash.a = this.actorLines[line + laneAWord] as number;
+      hash.b = this.actorLines[line + laneBWord] as number;
       hash.value(body);
       this.actorLines[line + laneAWord] = hash.a;
       this.actorLines[line + laneBWord] = hash.b;
@@ -479,12 +482,19 @@ export class ShardEngine {
     const line = this.self * 3;
     const number = this.recordLines[line + 2] as number;
     this.recordLines[line + 2] = number + 1;
-    const hash = new Hash(this.recordLines[line] as number, this.recordLines[line + 1] as number);
+    const hash = this.scratchHash;
+    hash.a = this.recordLines[line] as number;
+    hash.b = this.recordLines[line + 1] as number;
     hash.number(this.now);
     hash.word(this.step);
     hash.word(nameHash(type.name));
-    const fields = [a, b, c, d, e, f];
-    for (let field = 0; field < type.fields.length; field++) hash.number(fields[field] as number);
+    const fieldCount = type.fields.length;
+    if (fieldCount > 0) hash.number(a);
+    if (fieldCount > 1) hash.number(b);
+    if (fieldCount > 2) hash.number(c);
+    if (fieldCount > 3) hash.number(d);
+    if (fieldCount > 4) hash.number(e);
+    if (fieldCount > 5) hash.number(f);
     if (hasBody) hash.value(body);
     this.recordLines[line] = hash.a;
     this.recordLines[line + 1] = hash.b;
