@@ -1,6 +1,6 @@
 import type { ClientOptions, RequestTable } from '@braess/workload';
-import type { ClusterPlan } from './plan.js';
 import { definedOnly } from './load-workload.js';
+import type { ClusterPlan } from './plan.js';
 
 /** Options of the client actor: how the requests of a table come. */
 export function clientOptionsOf(plan: ClusterPlan, table: RequestTable, submitDelayNs: number): ClientOptions {
@@ -16,7 +16,15 @@ export function clientOptionsOf(plan: ClusterPlan, table: RequestTable, submitDe
     ...(priorities.some((priority) => priority !== 0) ? { priorities } : {}),
     ...(client.kind === 'open-loop'
       ? {}
-      : { loop: { style: client.style, inFlight: client.inFlight, meanThinkMs: client.meanThinkMs, think: client.think, taskLimit: client.taskLimit } }),
+      : {
+          loop: {
+            style: client.style,
+            inFlight: client.inFlight,
+            meanThinkMs: client.meanThinkMs,
+            think: client.think,
+            taskLimit: client.taskLimit,
+          },
+        }),
     ...(connections === undefined ? {} : { connections }),
     ...(retry === undefined ? {} : { retry: definedOnly(retry) }),
     ...(sessions === undefined ? {} : { sessions }),

@@ -1,4 +1,3 @@
-import type { KvEventColumns } from '@braess/protocol';
 import {
   availableBlocks,
   type BlockPool,
@@ -16,6 +15,7 @@ import {
   sequenceBlocks,
   sequenceHitTokens,
 } from '@braess/kvbm';
+import type { KvEventColumns } from '@braess/protocol';
 import { blocksRefused, type EngineBlocks } from '@braess/serving';
 
 /** The KV blocks of one engine: kvbm's pool with what the scheduler's slots mean to it. Plain data. */
@@ -75,7 +75,8 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
       const { pool } = state;
       const short = blocks - freeBlocks(pool);
       if (short > 0) evictCached(pool, short, state.events);
-      if (blocks > freeBlocks(pool)) throw new Error(`KV pool: growth by ${blocks} blocks with ${freeBlocks(pool)} free of ${pool.capacityBlocks}`);
+      if (blocks > freeBlocks(pool))
+        throw new Error(`KV pool: growth by ${blocks} blocks with ${freeBlocks(pool)} free of ${pool.capacityBlocks}`);
       pool.privateBlocks += blocks;
     },
     computed(state, slot, tokens) {

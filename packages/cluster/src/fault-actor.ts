@@ -4,7 +4,13 @@ import { setGpuSpeed, setLinkShare, setTelemetryLoss } from '@braess/protocol';
 /** One entry of the fault schedule, resolved to actors and links. */
 export type FaultEntry =
   | { readonly kind: 'gpu-speed'; readonly atNs: number; readonly gpu: ActorReference; readonly factor: number }
-  | { readonly kind: 'link-share'; readonly atNs: number; readonly fabric: ActorReference; readonly links: readonly number[]; readonly share: number }
+  | {
+      readonly kind: 'link-share';
+      readonly atNs: number;
+      readonly fabric: ActorReference;
+      readonly links: readonly number[];
+      readonly share: number;
+    }
   | { readonly kind: 'telemetry-loss'; readonly atNs: number; readonly target: ActorReference; readonly lost: boolean };
 
 export interface FaultSetup {

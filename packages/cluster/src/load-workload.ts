@@ -35,11 +35,16 @@ export async function loadWorkload(read: ReadScenario): Promise<LoadedWorkload> 
   const { tenants, rateFactor } = scenario.workload;
   if (source.kind !== 'independent' && source.kind !== 'sessions' && tenants.length > 0) {
     if (table.tenantNames.length > 1) {
-      refuse(read, ['workload', 'tenants'], `are given, but the trace names its own: ${table.tenantNames.join(', ')}; leave one of them out`);
+      refuse(
+        read,
+        ['workload', 'tenants'],
+        `are given, but the trace names its own: ${table.tenantNames.join(', ')}; leave one of them out`,
+      );
     }
     assignTenants(table, tenantSpecs(scenario), uniformStream(`${scenario.seed}/workload/tenants`));
   }
-  if (rateFactor !== 1) for (let row = 0; row < table.requestCount; row++) table.arrivalNs[row] = Math.round((table.arrivalNs[row] as number) / rateFactor);
+  if (rateFactor !== 1)
+    for (let row = 0; row < table.requestCount; row++) table.arrivalNs[row] = Math.round((table.arrivalNs[row] as number) / rateFactor);
   return loaded;
 }
 
@@ -89,7 +94,10 @@ function firstRows(table: RequestTable, count: number): RequestTable {
 function generate(read: ReadScenario): RequestTable {
   const { scenario } = read;
   const { source, requests } = scenario.workload;
-  const spec = { ...source, ...(source.kind !== 'mooncake-like' && scenario.workload.tenants.length > 0 ? { tenants: tenantSpecs(scenario) } : {}) };
+  const spec = {
+    ...source,
+    ...(source.kind !== 'mooncake-like' && scenario.workload.tenants.length > 0 ? { tenants: tenantSpecs(scenario) } : {}),
+  };
   // Arrivals are made faster afterwards, so the generator has to go on for as much longer.
   const untilNs = scenario.untilSeconds === undefined ? undefined : Math.round(scenario.untilSeconds * scenario.workload.rateFactor * 1e9);
   if (requests === undefined && untilNs === undefined) {
@@ -116,5 +124,7 @@ function tenantSpecs(scenario: Scenario): TenantSpec[] {
 
 /** The entries of a map that have a value: optional properties must be absent, not undefined. */
 export function definedOnly<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as { [K in keyof T]: Exclude<T[K], undefined> };
+  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>;
+  };
 }

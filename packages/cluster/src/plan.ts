@@ -163,7 +163,11 @@ function checkRoles(read: ReadScenario): void {
   }
   const sizes = new Set(read.scenario.serving.map((group) => group.blockTokens));
   if (sizes.size > 1) {
-    refuse(read, ['serving'], `has block sizes ${[...sizes].join(' and ')}; KV moves between engines only in equal blocks: use one blockTokens`);
+    refuse(
+      read,
+      ['serving'],
+      `has block sizes ${[...sizes].join(' and ')}; KV moves between engines only in equal blocks: use one blockTokens`,
+    );
   }
 }
 

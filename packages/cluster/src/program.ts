@@ -199,7 +199,10 @@ class ClusterBuilder {
     const { control, server } = this.#delays;
     const { seriesNs } = this.#parameters;
     const reports = [...this.#frontends, ...this.#planner];
-    const wantsKvEvents = readsOverlap({ prefillRouter: this.#policy('router', this.#plan.policies.prefillRouter), overlap: prefixOverlap });
+    const wantsKvEvents = readsOverlap({
+      prefillRouter: this.#policy('router', this.#plan.policies.prefillRouter),
+      overlap: prefixOverlap,
+    });
     return {
       name: `engine${index}`,
       rules: {
@@ -223,7 +226,9 @@ class ClusterBuilder {
       firstTokenAt: scenario.telemetry.firstTokenAt,
       ...(telemetry.streamTokens ? { streams: () => true } : {}),
       ...(router.loadReportMs === 0 ? {} : { loadReports: { to: reports, periodNs: Math.round(router.loadReportMs * 1e6) } }),
-      ...(wantsKvEvents && group.role !== 'decode' ? { kvEvents: { to: this.#frontends, periodNs: Math.round(router.kvEventMs * 1e6) } } : {}),
+      ...(wantsKvEvents && group.role !== 'decode'
+        ? { kvEvents: { to: this.#frontends, periodNs: Math.round(router.kvEventMs * 1e6) } }
+        : {}),
       stateReports: { to: reports },
       telemetry: {
         gaps: true,
@@ -286,12 +291,14 @@ class ClusterBuilder {
     if (faults.length === 0) return;
     const entries = faults.map((fault): FaultEntry => {
       const atNs = Math.round(fault.atSeconds * 1e9);
-      if (fault.kind === 'gpu-speed') return { kind: fault.kind, atNs, gpu: this.#gpus.get(fault.gpu) as ActorReference, factor: fault.factor };
+      if (fault.kind === 'gpu-speed')
+        return { kind: fault.kind, atNs, gpu: this.#gpus.get(fault.gpu) as ActorReference, factor: fault.factor };
       if (fault.kind === 'link-share') {
         const links = [...linksBetween(this.#topology, fault.from, fault.to), ...linksBetween(this.#topology, fault.to, fault.from)];
         return { kind: fault.kind, atNs, fabric: this.#fabric as ActorReference, links, share: fault.share };
       }
-      const target = this.#engines.find((engine) => engine.name === fault.actor)?.actor ?? this.#frontends.find(({ name }) => name === fault.actor);
+      const target =
+        this.#engines.find((engine) => engine.name === fault.actor)?.actor ?? this.#frontends.find(({ name }) => name === fault.actor);
       return { kind: fault.kind, atNs, target: target as ActorReference, lost: fault.lost };
     });
     this.#world.actor('faults', faultKind, { entries, leastDelayNs: this.#delays.server }, { class: 'faults' });

@@ -5,7 +5,9 @@ import { WORKLOAD_STREAMS, type WorkloadStreams } from '@braess/workload';
  * small fast counting generator, public domain, passes PractRand), seeded by FNV-1a over the name.
  */
 export function workloadStreams(seed: string | number): WorkloadStreams {
-  return Object.fromEntries(WORKLOAD_STREAMS.map((name) => [name, uniformStream(`${seed}/workload/${name}`)])) as unknown as WorkloadStreams;
+  return Object.fromEntries(
+    WORKLOAD_STREAMS.map((name) => [name, uniformStream(`${seed}/workload/${name}`)]),
+  ) as unknown as WorkloadStreams;
 }
 
 /** One stream of uniform numbers in [0, 1), 32 bits each. */

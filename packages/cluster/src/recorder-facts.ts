@@ -16,7 +16,9 @@ export function seriesPeriodNs(scenario: Scenario, table: RequestTable): number 
 /** What a recorder has to know of a plan, given the names of the actors by id. */
 export function recorderFacts(plan: ClusterPlan, actorNames: readonly string[]): Omit<RecorderOptions, 'folder' | 'seriesNs'> {
   const ids = new Map(actorNames.map((name, id) => [name, id]));
-  const gpusOfEngine = new Map(plan.engines.map((engine) => [ids.get(engine.name) as number, engine.gpuNames.map((name) => ids.get(name) as number)]));
+  const gpusOfEngine = new Map(
+    plan.engines.map((engine) => [ids.get(engine.name) as number, engine.gpuNames.map((name) => ids.get(name) as number)]),
+  );
   let topology: Topology | undefined;
   return {
     actorNames,
@@ -28,5 +30,6 @@ export function recorderFacts(plan: ClusterPlan, actorNames: readonly string[]):
     warmupNs: Math.round(plan.scenario.warmupSeconds * 1e9),
     clientDelayNs: Math.round(plan.scenario.delays.clientUs * 1e3),
     byClient: clientAnswers(plan),
+    mayAbandon: plan.scenario.workload.sessions?.afterFailure === 'abandon',
   };
 }

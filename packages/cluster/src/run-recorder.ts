@@ -34,6 +34,8 @@ export interface RecorderOptions {
   readonly clientDelayNs: number;
   /** The client answers for its requests (retries, closed loop): one row a request, when the client has its outcome. */
   readonly byClient: boolean;
+  /** Clients may abandon turns of sessions, which are then never submitted. */
+  readonly mayAbandon: boolean;
 }
 
 /** Requests as the records count them. */
@@ -50,8 +52,8 @@ const metric = Object.fromEntries(SERIES_METRICS.map((name, id) => [name, id])) 
 /** Turns the records of a run into the tables of its folder as they come: memory does not grow with the length of the run. */
 export class RunRecorder implements RecordSink {
   readonly counts: RecordedCounts = { submitted: 0, completed: 0, rejected: 0, failed: 0, inFlight: 0 };
-  /** Turns of sessions that were never submitted because an earlier one did not complete. */
-  readonly abandonedTurns = 0;
+  /** Clients may have abandoned turns of sessions: fewer requests than the workload has are right, then. */
+  readonly mayAbandon: boolean;
   /** Time of the last outcome. */
   lastNs = 0;
   /** Every gap between two tokens. */
@@ -73,6 +75,7 @@ export class RunRecorder implements RecordSink {
 
   constructor(options: RecorderOptions) {
     this.#options = options;
+    this.mayAbandon = options.mayAbandon;
     this.#periodEndNs = options.seriesNs > 0 ? options.seriesNs : Number.POSITIVE_INFINITY;
   }
 

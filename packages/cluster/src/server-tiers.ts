@@ -62,7 +62,8 @@ export class ServerTiers {
       const workers: ActorReference[] = [];
       const below = this.#g4 === undefined ? {} : { below: this.#g4 };
       const g3 = this.#g3 === undefined ? undefined : cell.actor('g3', this.#g3, { workers, ...below });
-      const g2 = this.#g2 === undefined ? undefined : cell.actor('g2', this.#g2, { workers, ...(g3 === undefined ? below : { below: g3 }) });
+      const g2 =
+        this.#g2 === undefined ? undefined : cell.actor('g2', this.#g2, { workers, ...(g3 === undefined ? below : { below: g3 }) });
       found = { tiers: [g2, g3, this.#g4].filter((tier) => tier !== undefined), workers };
       this.#ofServer.set(server, found);
     }

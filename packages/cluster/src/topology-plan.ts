@@ -12,7 +12,6 @@ export const defaultLatencyNs = {
   nvlink: 250,
   pcie: 500,
   nic: 600,
-  host: 500,
   leafUplink: 700,
   coreUplink: 800,
   gateway: 1000,
@@ -50,7 +49,6 @@ export function topologySpecOf(scenario: Scenario, gpu: GpuSpec): TopologySpec {
     nvlink: link(bond * (given.nvlink ?? (gpu.nvlinkBytesPerSecond > 0 ? gpu.nvlinkBytesPerSecond : gpu.pcieBytesPerSecond)), 'nvlink'),
     pcie: link(bond * (given.pcie ?? gpu.pcieBytesPerSecond), 'pcie'),
     nic: link(nicRate, 'nic'),
-    ...(kvTiers.g4 === undefined ? {} : { host: link(given.host ?? gpu.pcieBytesPerSecond, 'host') }),
   };
   const nicsPerLeaf = topology.kind === 'rail-optimised' ? cluster.racksPerPod * cluster.serversPerRack : cluster.serversPerRack * nics;
   const nicsPerPod = cluster.racksPerPod * cluster.serversPerRack * nics;
@@ -62,10 +60,20 @@ export function topologySpecOf(scenario: Scenario, gpu: GpuSpec): TopologySpec {
     server,
     spinesPerPod: topology.spinesPerPod,
     uplinksPerLeaf: topology.uplinksPerLeaf ?? nicsPerLeaf,
-    leafUplink: link(given.leafUplink === undefined ? nicRate : given.leafUplink * (topology.uplinksPerLeaf === undefined ? bond : 1), 'leafUplink'),
+    leafUplink: link(
+      given.leafUplink === undefined ? nicRate : given.leafUplink * (topology.uplinksPerLeaf === undefined ? bond : 1),
+      'leafUplink',
+    ),
     oversubscription: topology.oversubscription,
     ...(cluster.pods > 1
-      ? { cores: topology.cores, uplinksPerPod: topology.uplinksPerPod ?? nicsPerPod, coreUplink: link(given.coreUplink === undefined ? nicRate : given.coreUplink * (topology.uplinksPerPod === undefined ? bond : 1), 'coreUplink') }
+      ? {
+          cores: topology.cores,
+          uplinksPerPod: topology.uplinksPerPod ?? nicsPerPod,
+          coreUplink: link(
+            given.coreUplink === undefined ? nicRate : given.coreUplink * (topology.uplinksPerPod === undefined ? bond : 1),
+            'coreUplink',
+          ),
+        }
       : {}),
     ...(kvTiers.g4 === undefined ? {} : { storage: { nodesPerPod: 1, link: link(given.storage ?? storageBytesPerSecond, 'storage') } }),
   };

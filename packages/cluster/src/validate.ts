@@ -39,16 +39,20 @@ export async function validateScenario(read: ReadScenario): Promise<ScenarioRepo
   const unservable = countUnservable(plan, table.inputTokens, table.outputTokens);
   const saturation = estimateSaturation(plan, workload);
   const warnings: string[] = [];
-  if (unservable > 0) warnings.push(`${unservable} of ${table.requestCount} requests exceed every engine's KV memory or maxModelTokens and will be rejected`);
+  if (unservable > 0)
+    warnings.push(`${unservable} of ${table.requestCount} requests exceed every engine's KV memory or maxModelTokens and will be rejected`);
   if (workload.ratePerSecond > saturation.requestsPerSecond) {
     warnings.push(
       `requests come at ${workload.ratePerSecond.toFixed(1)}/s, the cluster saturates near ${saturation.requestsPerSecond.toFixed(1)}/s without prefix hits: queues will grow`,
     );
   }
   if (report !== null && report.spreadTickNs > 0) {
-    warnings.push(`equal timestamps of the trace are spread over its ${report.spreadTickNs / 1e6} ms tick (workload.source.arrivals: as-is keeps them)`);
+    warnings.push(
+      `equal timestamps of the trace are spread over its ${report.spreadTickNs / 1e6} ms tick (workload.source.arrivals: as-is keeps them)`,
+    );
   }
-  if (report !== null && report.rejectedRows > 0) warnings.push(`${report.rejectedRows} rows of the trace are left out: ${report.rejections[0]}`);
+  if (report !== null && report.rejectedRows > 0)
+    warnings.push(`${report.rejectedRows} rows of the trace are left out: ${report.rejections[0]}`);
   return {
     name: read.scenario.name,
     gpus: plan.engines.reduce((sum, engine) => sum + engine.gpus.length, 0),
@@ -95,7 +99,8 @@ function defaultsOf(read: ReadScenario, plan: ClusterPlan): { path: string; valu
   const found: { path: string; value: unknown }[] = [];
   const walk = (value: unknown, path: string): void => {
     if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) {
-      for (const [key, entry] of Object.entries(value)) walk(entry, Array.isArray(value) ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`);
+      for (const [key, entry] of Object.entries(value))
+        walk(entry, Array.isArray(value) ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`);
       return;
     }
     if (value !== undefined && !read.document.places.has(path)) found.push({ path, value });

@@ -31,7 +31,11 @@ function files(contents: Record<string, string>): string {
 describe('a mistake is named with file, line, column, value, what is allowed and the nearest name', () => {
   const cases: [string, string, string][] = [
     ['an unknown section', `${smallest}clustr: {}\n`, 'test.yaml:6:1: clustr is no option; did you mean "cluster"?'],
-    ['an unknown option', `${smallest}router: { maxQueud: 1 }\n`, 'test.yaml:6:11: router.maxQueud is no option; did you mean "maxQueued"?'],
+    [
+      'an unknown option',
+      `${smallest}router: { maxQueud: 1 }\n`,
+      'test.yaml:6:11: router.maxQueud is no option; did you mean "maxQueued"?',
+    ],
     [
       'a wrong word',
       smallest.replace('count: 2', 'count: 2\n    role: prefil'),
@@ -46,9 +50,17 @@ describe('a mistake is named with file, line, column, value, what is allowed and
       'test.yaml:5:13: workload.source.kind is "moncake-like"; must be one of trace, independent, sessions, mooncake-like; did you mean "mooncake-like"?',
     ],
     ['a missing section', 'serving: [{ count: 1 }]\n', 'test.yaml:1:1: workload is missing; must be a map'],
-    ['an unknown GPU', `${smallest}cluster: { gpu: H10 }\n`, 'test.yaml:6:12: cluster.gpu is "H10", no known GPU; known are A100-80G, H100'],
+    [
+      'an unknown GPU',
+      `${smallest}cluster: { gpu: H10 }\n`,
+      'test.yaml:6:12: cluster.gpu is "H10", no known GPU; known are A100-80G, H100',
+    ],
     ['an unknown model', `${smallest}model: { name: Llama-70B }\n`, 'did you mean "Llama-3.1-70B"?'],
-    ['an unknown profile', smallest.replace('count: 2', 'count: 2\n    timing: { kind: roofline, profile: fast }'), 'is "fast", no known engine profile'],
+    [
+      'an unknown profile',
+      smallest.replace('count: 2', 'count: 2\n    timing: { kind: roofline, profile: fast }'),
+      'is "fast", no known engine profile',
+    ],
     ['not YAML', 'serving: [', 'test.yaml:1:11: not valid YAML'],
     ['a list instead of a map', '- 1\n', 'test.yaml:1:1: a scenario must be a map of sections'],
     ['a key twice', 'serving: []\nserving: []\n', 'test.yaml:2:1: not valid YAML: Map keys must be unique'],
@@ -67,7 +79,9 @@ describe('a mistake is named with file, line, column, value, what is allowed and
 
   it('in the file that has it, when it comes from an extended one', () => {
     const folder = files({ 'base.yaml': `${smallest}router:\n  polcy: kv\n`, 'top.yaml': 'extends: base.yaml\nseed: 3\n' });
-    expect(() => readScenario(join(folder, 'top.yaml'))).toThrow(`${join(folder, 'base.yaml')}:7:3: router.polcy is no option; did you mean "policy"?`);
+    expect(() => readScenario(join(folder, 'top.yaml'))).toThrow(
+      `${join(folder, 'base.yaml')}:7:3: router.polcy is no option; did you mean "policy"?`,
+    );
   });
 
   it('in the setting that has it', () => {
@@ -114,12 +128,24 @@ describe('what cannot be is refused', () => {
     ['more KV blocks than there is memory for', smallest.replace('count: 2', 'count: 2\n    kvBlocks: 1000000'), 'do not fit'],
     ['more engines than GPUs', smallest.replace('2', '9'), 'all groups need 9 GPUs, the cluster has 8'],
     ['prefill without decode', smallest.replace('count: 2', 'count: 2\n    role: prefill'), 'has prefill engines but no decode engines'],
-    ['aggregated beside prefill and decode', smallest.replace('- count: 2', '- count: 2\n  - { count: 1, role: prefill }\n  - { count: 1, role: decode }'), 'mixes aggregated'],
+    [
+      'aggregated beside prefill and decode',
+      smallest.replace('- count: 2', '- count: 2\n  - { count: 1, role: prefill }\n  - { count: 1, role: decode }'),
+      'mixes aggregated',
+    ],
     ['unequal blocks', smallest.replace('- count: 2', '- count: 2\n  - { count: 1, blockTokens: 32 }'), 'block sizes 16 and 32'],
     ['a pass too small for its sequences', smallest.replace('count: 2', 'count: 2\n    maxBatchedTokens: 100'), 'below maxSequences 256'],
-    ['tensor parallelism across part of a server', smallest.replace('count: 2', 'count: 1\n    tensorParallel: 3'), 'tensor parallel 3 does not divide'],
+    [
+      'tensor parallelism across part of a server',
+      smallest.replace('count: 2', 'count: 1\n    tensorParallel: 3'),
+      'tensor parallel 3 does not divide',
+    ],
     ['longer than the model takes', smallest.replace('count: 2', 'count: 2\n    maxModelTokens: 200000'), 'takes at most 131072 tokens'],
-    ['a network that comes out uneven', `${smallest}cluster: { topology: { oversubscription: { leaf: 3, by: fewer-links } } }\n`, 'cannot be built'],
+    [
+      'a network that comes out uneven',
+      `${smallest}cluster: { topology: { oversubscription: { leaf: 3, by: fewer-links } } }\n`,
+      'cannot be built',
+    ],
   ];
   for (const [name, text, expected] of refused) it(name, () => expect(problems(text).join('\n')).toContain(expected));
 });
@@ -130,7 +156,8 @@ describe('nearest names', () => {
       if (a === '' || b === '') return a.length + b.length;
       const cost = a.at(-1) === b.at(-1) ? 0 : 1;
       let least = Math.min(slow(a.slice(0, -1), b) + 1, slow(a, b.slice(0, -1)) + 1, slow(a.slice(0, -1), b.slice(0, -1)) + cost);
-      if (a.length > 1 && b.length > 1 && a.at(-1) === b.at(-2) && a.at(-2) === b.at(-1)) least = Math.min(least, slow(a.slice(0, -2), b.slice(0, -2)) + 1);
+      if (a.length > 1 && b.length > 1 && a.at(-1) === b.at(-2) && a.at(-2) === b.at(-1))
+        least = Math.min(least, slow(a.slice(0, -2), b.slice(0, -2)) + 1);
       return least;
     };
     const word = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 5 });
@@ -146,12 +173,44 @@ describe('nearest names', () => {
 describe('fuzz', () => {
   it('any text is a scenario or a scenario error, never anything else', () => {
     const lines = fc.constantFrom(
-      'serving:', '  - count: 2', '  - {count: 1, role: decode}', 'workload:', '  requests: 5', '  source: {kind: mooncake-like}', '  source:', '    kind: trace',
-      'cluster: {gpu: B200}', 'model: &m {name: Llama-3.1-8B}', 'x: *m', 'extends: nothing.yaml', 'seed: .nan', 'seed: 1e400', '? [a, b]', ': 1', '\t', '- - -', '{}', '"',
-      '<<: *m', '!!binary aGk=', '2024-01-01: 1', '__proto__: {a: 1}', 'router: null', 'faults: [{kind: gpu-speed}]', '%YAML 1.1', '---', '...',
+      'serving:',
+      '  - count: 2',
+      '  - {count: 1, role: decode}',
+      'workload:',
+      '  requests: 5',
+      '  source: {kind: mooncake-like}',
+      '  source:',
+      '    kind: trace',
+      'cluster: {gpu: B200}',
+      'model: &m {name: Llama-3.1-8B}',
+      'x: *m',
+      'extends: nothing.yaml',
+      'seed: .nan',
+      'seed: 1e400',
+      '? [a, b]',
+      ': 1',
+      '\t',
+      '- - -',
+      '{}',
+      '"',
+      '<<: *m',
+      '!!binary aGk=',
+      '2024-01-01: 1',
+      '__proto__: {a: 1}',
+      'router: null',
+      'faults: [{kind: gpu-speed}]',
+      '%YAML 1.1',
+      '---',
+      '...',
     );
-    const text = fc.oneof(fc.string({ maxLength: 80 }), fc.array(lines, { maxLength: 12 }).map((all) => all.join('\n')));
-    const setting = fc.oneof(fc.string({ maxLength: 20 }), fc.constantFrom('seed=2', 'serving[0].count=3', 'cluster.gpu=H100', '__proto__.a=1', 'a[0][1]=2', 'workload.source.kind=x'));
+    const text = fc.oneof(
+      fc.string({ maxLength: 80 }),
+      fc.array(lines, { maxLength: 12 }).map((all) => all.join('\n')),
+    );
+    const setting = fc.oneof(
+      fc.string({ maxLength: 20 }),
+      fc.constantFrom('seed=2', 'serving[0].count=3', 'cluster.gpu=H100', '__proto__.a=1', 'a[0][1]=2', 'workload.source.kind=x'),
+    );
     fc.assert(
       fc.property(text, fc.array(setting, { maxLength: 3 }), (source, settings) => {
         try {

@@ -174,7 +174,7 @@ export function countBytes(allocator: FlowAllocator, slot: number, doneBytes: nu
 }
 
 /** Brings the integrals of capacity and background over time up to `nowNs`. */
-export function integrateOffered(allocator: FlowAllocator, link: number, nowNs: number): void {
+function integrateOffered(allocator: FlowAllocator, link: number, nowNs: number): void {
   const offered = (allocator.linkBytesPerSecond[link]! * (nowNs - allocator.offeredSinceNs[link]!)) / 1e9;
   allocator.offeredBytes[link]! += offered;
   allocator.backgroundBytes[link]! += offered * allocator.backgroundShare[link]!;

@@ -52,7 +52,7 @@ export function setLinkShare(topology: Topology, routes: Routes, link: number, s
 }
 
 /** Distance from each node to `destination` over living links, 255 where there is no way. */
-export function distancesToward(topology: Topology, routes: Routes, destination: number): Uint8Array {
+function distancesToward(topology: Topology, routes: Routes, destination: number): Uint8Array {
   const known = routes.distancesTo.get(destination);
   if (known !== undefined) return known;
   if (routes.distancesTo.size >= routes.destinationLimit) routes.distancesTo.clear();

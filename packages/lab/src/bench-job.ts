@@ -87,7 +87,10 @@ export const jobs: readonly JobSpec[] = [
     shards: 2,
   },
   job('streaming', '1024-gpu.yaml', null, '20,000 of the requests with every token sent', {}, streaming()),
-  { ...job('streaming-2', '1024-gpu.yaml', null, 'the same on 2 shards', { speedTimes: { of: 'streaming', least: 1.4 } }, streaming()), shards: 2 },
+  {
+    ...job('streaming-2', '1024-gpu.yaml', null, 'the same on 2 shards', { speedTimes: { of: 'streaming', least: 1.4 } }, streaming()),
+    shards: 2,
+  },
 ];
 
 function streaming(): string[] {
@@ -159,7 +162,11 @@ function resultOf(spec: JobSpec, { summary, cpuSeconds, windows }: JobAnswer, ha
   return { ...result, targets: targetsOf(spec.target, result, before) };
 }
 
-function targetsOf(target: JobTarget, result: Omit<JobResult, 'targets'>, before: readonly JobResult[]): { what: string; reached: boolean }[] {
+function targetsOf(
+  target: JobTarget,
+  result: Omit<JobResult, 'targets'>,
+  before: readonly JobResult[],
+): { what: string; reached: boolean }[] {
   const checks: { what: string; reached: boolean }[] = [];
   const { requestsPerSecond, wallSeconds, peakRssMb, costTimes, speedTimes } = target;
   if (requestsPerSecond !== undefined) {
@@ -171,10 +178,16 @@ function targetsOf(target: JobTarget, result: Omit<JobResult, 'targets'>, before
   if (base !== undefined) {
     const times = base.requestsPerSecond / result.requestsPerSecond;
     if (costTimes !== undefined) {
-      checks.push({ what: `cost per request ${times.toFixed(2)} times ${base.name}'s, at most ${costTimes.most}`, reached: times <= costTimes.most });
+      checks.push({
+        what: `cost per request ${times.toFixed(2)} times ${base.name}'s, at most ${costTimes.most}`,
+        reached: times <= costTimes.most,
+      });
     }
     if (speedTimes !== undefined) {
-      checks.push({ what: `speed ${(1 / times).toFixed(2)} times ${base.name}'s, at least ${speedTimes.least}`, reached: 1 / times >= speedTimes.least });
+      checks.push({
+        what: `speed ${(1 / times).toFixed(2)} times ${base.name}'s, at least ${speedTimes.least}`,
+        reached: 1 / times >= speedTimes.least,
+      });
     }
   }
   return checks;

@@ -15,7 +15,7 @@ import {
   type Scenario,
   seriesPeriodNs,
 } from '@braess/cluster';
-import { type Pace, type PacingReport, type Run, type RunResult, RunObserver, startRun } from '@braess/kernel';
+import { type Pace, type PacingReport, type Run, RunObserver, type RunResult, startRun } from '@braess/kernel';
 import { closeRunFolder, type FolderSummary, openRunFolder, type RunFolder, SERIES_METRICS, type SummaryOptions } from '@braess/telemetry';
 import type { RequestTable } from '@braess/workload';
 import { countWindows, type WindowCounts } from './window-bound.js';
@@ -151,7 +151,9 @@ const networkTierNames = ['same node', 'same rack', 'same pod', 'across pods', '
 function summaryOptions(scenario: Scenario, table: RequestTable): SummaryOptions {
   const { slo, tenants } = scenario.workload;
   const tenantSlos = new Map(
-    tenants.flatMap((tenant) => (tenant.slo === undefined ? [] : [[table.tenantNames.indexOf(tenant.name), definedOnly(tenant.slo)] as const])),
+    tenants.flatMap((tenant) =>
+      tenant.slo === undefined ? [] : [[table.tenantNames.indexOf(tenant.name), definedOnly(tenant.slo)] as const],
+    ),
   );
   return {
     warmupNs: Math.round(scenario.warmupSeconds * 1e9),
@@ -215,7 +217,7 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
 
 /** Submitted = completed + rejected + failed + in flight, three ways: as records counted them, as rows were written, and as the workload has them. */
 export function conservationFaults(
-  recorder: Pick<RunRecorder, 'counts' | 'abandonedTurns'>,
+  recorder: Pick<RunRecorder, 'counts' | 'mayAbandon'>,
   summary: Pick<FolderSummary, 'submitted' | 'completed' | 'rejected' | 'failed' | 'inFlight'>,
   requests: number,
   endedByItself: boolean,
@@ -229,10 +231,13 @@ export function conservationFaults(
     );
   }
   for (const name of ['submitted', 'completed', 'rejected', 'failed', 'inFlight'] as const) {
-    if (summary[name] !== counts[name]) faults.push(`${counts[name]} requests ${name} by the records, ${summary[name]} by the rows written`);
+    if (summary[name] !== counts[name])
+      faults.push(`${counts[name]} requests ${name} by the records, ${summary[name]} by the rows written`);
   }
-  if (endedByItself && counts.inFlight > 0) faults.push(`the run ended by itself with ${counts.inFlight} requests in flight: they wait for ever`);
-  if (endedByItself && counts.submitted + recorder.abandonedTurns !== requests) {
+  if (endedByItself && counts.inFlight > 0)
+    faults.push(`the run ended by itself with ${counts.inFlight} requests in flight: they wait for ever`);
+  const missing = recorder.mayAbandon ? counts.submitted > requests : counts.submitted !== requests;
+  if (endedByItself && missing) {
     faults.push(`the run ended by itself after ${counts.submitted} of ${requests} requests were submitted`);
   }
   return faults;
@@ -269,4 +274,3 @@ function freeFolder(name: string): string {
     if (!existsSync(folder)) return folder;
   }
 }
-

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { scenarioJsonSchema } from '@braess/cluster';
+import { parseScenario, planCluster, scenarioJsonSchema } from '@braess/cluster';
+import { queryRun } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
 import { disaggregated, essence, runText, testFile } from './small-runs.js';
 
@@ -13,6 +14,12 @@ const twoPods = ['cluster.pods=2', 'cluster.racksPerPod=1', 'cluster.topology.ki
 const zones = ['cluster.topology.kind=multi-zone', 'cluster.racksPerPod=1'];
 const busy = ['workload.rateFactor=20'];
 const tiny = ['serving[0].kvBlocks=300'];
+/** Many prompts, some of them often, and room for few: which one goes first matters. */
+const reuse = [
+  'serving[0].kvBlocks=150',
+  'workload.requests=300',
+  'workload.source.prefix={groups: 12, popularity: {kind: zipf, exponent: 1.2}, prefixTokens: {kind: uniform, minTokens: 300, maxTokens: 1200}}',
+];
 const g2 = [...tiny, 'kvTiers.g2.gigabytes=0.5'];
 const g3 = [...tiny, 'kvTiers.g3={gigabytes: 1, minimumFrequency: 1}'];
 const g4 = [...tiny, 'kvTiers.g4={gigabytes: 1}'];
@@ -47,14 +54,32 @@ const cases: Record<string, Case> = {
   'cluster.gpusPerServer': { set: 'cluster.gpusPerServer=4' },
   'cluster.topology.kind': { set: 'cluster.topology.kind=rail-optimised' },
   'cluster.topology.nicsPerServer': { set: 'cluster.topology.nicsPerServer=1' },
-  'cluster.topology.spinesPerPod': { set: 'cluster.topology={spinesPerPod: 1, bytesPerSecond: {leafUplink: 2.0e+9}}', ground: ['cluster.topology={bytesPerSecond: {leafUplink: 2.0e+9}}'] },
-  'cluster.topology.uplinksPerLeaf': { ground: ['cluster.topology.bytesPerSecond.leafUplink=2.0e+9'], set: 'cluster.topology.uplinksPerLeaf=1' },
-  'cluster.topology.cores': { ground: [...twoPods, ...busy, 'cluster.topology.bytesPerSecond.coreUplink=1.0e+9', 'cluster.topology.uplinksPerPod=4'], set: 'cluster.topology.cores=1' },
-  'cluster.topology.uplinksPerPod': { ground: [...twoPods, ...busy, 'cluster.topology.bytesPerSecond.coreUplink=1.0e+9'], set: 'cluster.topology.uplinksPerPod=1' },
+  'cluster.topology.spinesPerPod': {
+    set: 'cluster.topology={spinesPerPod: 1, bytesPerSecond: {leafUplink: 2.0e+9}}',
+    ground: ['cluster.topology={bytesPerSecond: {leafUplink: 2.0e+9}}'],
+  },
+  'cluster.topology.uplinksPerLeaf': {
+    ground: ['cluster.topology.bytesPerSecond.leafUplink=2.0e+9'],
+    set: 'cluster.topology.uplinksPerLeaf=1',
+  },
+  'cluster.topology.cores': {
+    ground: [...twoPods, ...busy, 'cluster.topology.bytesPerSecond.coreUplink=1.0e+9', 'cluster.topology.uplinksPerPod=4'],
+    set: 'cluster.topology.cores=1',
+  },
+  'cluster.topology.uplinksPerPod': {
+    ground: [...twoPods, ...busy, 'cluster.topology.bytesPerSecond.coreUplink=1.0e+9'],
+    set: 'cluster.topology.uplinksPerPod=1',
+  },
   'cluster.topology.zones': { ground: zones, set: 'cluster.topology.zones=3' },
-  'cluster.topology.gatewaysPerZone': { ground: [...zones, ...busy, 'cluster.topology.bytesPerSecond.interZone=1.0e+9'], set: 'cluster.topology.gatewaysPerZone=2' },
+  'cluster.topology.gatewaysPerZone': {
+    ground: [...zones, ...busy, 'cluster.topology.bytesPerSecond.interZone=1.0e+9'],
+    set: 'cluster.topology.gatewaysPerZone=2',
+  },
   ...Object.fromEntries(
-    (['nic', 'pcie', 'leafUplink'] as const).map((link) => [`cluster.topology.bytesPerSecond.${link}`, { set: `cluster.topology.bytesPerSecond.${link}=1.0e+9` }]),
+    (['nic', 'pcie', 'leafUplink'] as const).map((link) => [
+      `cluster.topology.bytesPerSecond.${link}`,
+      { set: `cluster.topology.bytesPerSecond.${link}=1.0e+9` },
+    ]),
   ),
   'cluster.topology.bytesPerSecond.nvlink': { ground: ['cluster.gpusPerServer=4'], set: 'cluster.topology.bytesPerSecond.nvlink=1.0e+9' },
   'cluster.topology.bytesPerSecond.coreUplink': { ground: twoPods, set: 'cluster.topology.bytesPerSecond.coreUplink=1.0e+9' },
@@ -62,16 +87,28 @@ const cases: Record<string, Case> = {
   'cluster.topology.bytesPerSecond.interZone': { ground: zones, set: 'cluster.topology.bytesPerSecond.interZone=1.0e+9' },
   'cluster.topology.bytesPerSecond.storage': { ground: g4, set: 'cluster.topology.bytesPerSecond.storage=1.0e+8' },
   ...Object.fromEntries(
-    (['nic', 'pcie', 'leafUplink'] as const).map((link) => [`cluster.topology.latencyNs.${link}`, { set: `cluster.topology.latencyNs.${link}=90000` }]),
+    (['nic', 'pcie', 'leafUplink'] as const).map((link) => [
+      `cluster.topology.latencyNs.${link}`,
+      { set: `cluster.topology.latencyNs.${link}=90000` },
+    ]),
   ),
   'cluster.topology.latencyNs.nvlink': { ground: ['cluster.gpusPerServer=4'], set: 'cluster.topology.latencyNs.nvlink=90000' },
   'cluster.topology.latencyNs.coreUplink': { ground: twoPods, set: 'cluster.topology.latencyNs.coreUplink=90000' },
   'cluster.topology.latencyNs.gateway': { ground: zones, set: 'cluster.topology.latencyNs.gateway=90000' },
   'cluster.topology.latencyNs.interZone': { ground: zones, set: 'cluster.topology.latencyNs.interZone=9000000' },
   'cluster.topology.latencyNs.storage': { ground: g4, set: 'cluster.topology.latencyNs.storage=900000' },
-  'cluster.topology.oversubscription.leaf': { ground: ['cluster.topology.bytesPerSecond.leafUplink=4.0e+9'], set: 'cluster.topology.oversubscription.leaf=4' },
-  'cluster.topology.oversubscription.core': { ground: [...twoPods, 'cluster.topology.bytesPerSecond.coreUplink=4.0e+9'], set: 'cluster.topology.oversubscription.core=4' },
-  'cluster.topology.oversubscription.by': { ground: ['cluster.topology={oversubscription: {leaf: 2}, bytesPerSecond: {leafUplink: 2.0e+9}}'], set: 'cluster.topology.oversubscription.by=fewer-links' },
+  'cluster.topology.oversubscription.leaf': {
+    ground: ['cluster.topology.bytesPerSecond.leafUplink=4.0e+9'],
+    set: 'cluster.topology.oversubscription.leaf=4',
+  },
+  'cluster.topology.oversubscription.core': {
+    ground: [...twoPods, 'cluster.topology.bytesPerSecond.coreUplink=4.0e+9'],
+    set: 'cluster.topology.oversubscription.core=4',
+  },
+  'cluster.topology.oversubscription.by': {
+    ground: ['cluster.topology={oversubscription: {leaf: 2}, bytesPerSecond: {leafUplink: 2.0e+9}}'],
+    set: 'cluster.topology.oversubscription.by=fewer-links',
+  },
   'cluster.fabric.delayUs': { set: 'cluster.fabric.delayUs=50' },
   'cluster.fabric.avoidBelowShare': {
     ground: [...busy, 'faults=[{kind: link-share, atSeconds: 0, from: pod0/rack0/leaf0, to: pod0/spine0, share: 0.01}]'],
@@ -85,11 +122,13 @@ const cases: Record<string, Case> = {
   'model.name': { set: 'model.name=Qwen3-32B' },
   'model.weightPrecision': { set: 'model.weightPrecision=fp8' },
   'model.kvPrecision': { set: 'model.kvPrecision=fp8' },
-  'serving.name': { set: 'serving[0].name=first' },
   'serving.count': { set: 'serving[0].count=1' },
   'serving.role': { ground: ['serving=[{count: 2}, {count: 2}]'], set: 'serving=[{count: 2, role: prefill}, {count: 2, role: decode}]' },
   'serving.tensorParallel': { ground: ['cluster.gpusPerServer=4', 'cluster.racksPerPod=3'], set: 'serving[0].tensorParallel=2' },
-  'serving.blockTokens': { set: 'serving=[{count: 2, role: prefill, blockTokens: 32}, {count: 2, role: decode, blockTokens: 32}]', ground: ['serving=[{count: 2, role: prefill}, {count: 2, role: decode}]'] },
+  'serving.blockTokens': {
+    set: 'serving=[{count: 2, role: prefill, blockTokens: 32}, {count: 2, role: decode, blockTokens: 32}]',
+    ground: ['serving=[{count: 2, role: prefill}, {count: 2, role: decode}]'],
+  },
   'serving.maxSequences': { ground: busy, set: 'serving[1].maxSequences=2' },
   'serving.maxBatchedTokens': { set: 'serving[0].maxBatchedTokens=512' },
   'serving.maxModelTokens': { set: 'serving[0].maxModelTokens=1300' },
@@ -102,7 +141,7 @@ const cases: Record<string, Case> = {
   'serving.timing.profile': { set: 'serving[0].timing={kind: roofline, profile: default}' },
   'serving.timing.folder': { set: `serving[0].timing={kind: dynamo-profile, folder: ${profile}}` },
   'kvTiers.g2.gigabytes': { ground: g2, set: 'kvTiers.g2.gigabytes=0.06' },
-  'kvTiers.g2.eviction': { ground: [...tiny, 'kvTiers.g2.gigabytes=0.2'], set: 'kvTiers.g2.eviction=lfu' },
+  'kvTiers.g2.eviction': { ground: [...reuse, 'kvTiers.g2={gigabytes: 0.45}'], set: 'kvTiers.g2.eviction=lfu' },
   'kvTiers.g2.mode': { ground: g2, set: 'kvTiers.g2.mode=on-eviction' },
   'kvTiers.g2.minimumFrequency': { ground: g2, set: 'kvTiers.g2.minimumFrequency=2' },
   'kvTiers.g2.latencyUs': { ground: g2, set: 'kvTiers.g2.latencyUs=2000' },
@@ -110,14 +149,14 @@ const cases: Record<string, Case> = {
   'kvTiers.g2.bytesPerSecond': { ground: g2, set: 'kvTiers.g2.bytesPerSecond=1.0e+9' },
   'kvTiers.g2.workerBytesPerSecond': { ground: g2, set: 'kvTiers.g2.workerBytesPerSecond=1.0e+9' },
   'kvTiers.g3.gigabytes': { ground: g3, set: 'kvTiers.g3.gigabytes=0.06' },
-  'kvTiers.g3.eviction': { ground: [...tiny, 'kvTiers.g3={gigabytes: 0.2, minimumFrequency: 1}'], set: 'kvTiers.g3.eviction=lfu' },
+  'kvTiers.g3.eviction': { ground: [...reuse, 'kvTiers.g3={gigabytes: 0.45, minimumFrequency: 1}'], set: 'kvTiers.g3.eviction=lfu' },
   'kvTiers.g3.mode': { ground: g3, set: 'kvTiers.g3.mode=on-eviction' },
   'kvTiers.g3.minimumFrequency': { ground: g3, set: 'kvTiers.g3.minimumFrequency=3' },
   'kvTiers.g3.latencyUs': { ground: g3, set: 'kvTiers.g3.latencyUs=2000' },
   'kvTiers.g3.pollMs': { ground: g3, set: 'kvTiers.g3.pollMs=7' },
   'kvTiers.g3.bytesPerSecond': { ground: g3, set: 'kvTiers.g3.bytesPerSecond=1.0e+9' },
   'kvTiers.g4.gigabytes': { ground: g4, set: 'kvTiers.g4.gigabytes=0.06' },
-  'kvTiers.g4.eviction': { ground: [...tiny, 'kvTiers.g4.gigabytes=0.2'], set: 'kvTiers.g4.eviction=lfu' },
+  'kvTiers.g4.eviction': { ground: [...reuse, 'kvTiers.g4={gigabytes: 0.45}'], set: 'kvTiers.g4.eviction=lfu' },
   'kvTiers.g4.mode': { ground: g4, set: 'kvTiers.g4.mode=on-eviction' },
   'kvTiers.g4.minimumFrequency': { ground: g4, set: 'kvTiers.g4.minimumFrequency=3' },
   'kvTiers.g4.latencyUs': { ground: g4, set: 'kvTiers.g4.latencyUs=3000' },
@@ -126,7 +165,10 @@ const cases: Record<string, Case> = {
   'router.decode.policy': { set: 'router.decode={policy: random}' },
   'router.decode.parameters': { ground: ['router.decode={policy: kv}'], set: 'router.decode={policy: kv, parameters: {tau: 5}}' },
   'router.admission.policy': { set: 'router.admission={policy: limit, parameters: {maxInFlight: 1}}' },
-  'router.admission.parameters': { ground: ['router.admission={policy: limit, parameters: {maxInFlight: 1}}'], set: 'router.admission={policy: limit, parameters: {maxInFlight: 2}}' },
+  'router.admission.parameters': {
+    ground: ['router.admission={policy: limit, parameters: {maxInFlight: 1}}'],
+    set: 'router.admission={policy: limit, parameters: {maxInFlight: 2}}',
+  },
   'router.frontends': { set: 'router.frontends=2' },
   'router.frontendBy': { ground: frontends, set: 'router.frontendBy=hash' },
   'router.replicaSyncMs': { ground: frontends, set: 'router.replicaSyncMs=10' },
@@ -136,8 +178,8 @@ const cases: Record<string, Case> = {
   'router.queue.limit': { ground: limited, set: 'router.queue.limit=1' },
   'router.queue.maxEngineRequests': { ground: busy, set: 'router.queue.maxEngineRequests=1' },
   'router.queue.maxEnginePrefillTokens': { ground: busy, set: 'router.queue.maxEnginePrefillTokens=100' },
-  'router.maxAttempts': { ground: [crash, ...busy.slice(0, 0)], set: 'router.maxAttempts=1' },
-  'router.onEngineDeath': { ground: [crash], set: 'router.onEngineDeath=fail' },
+  'router.maxAttempts': { ground: [...busy, crash.replace('0.6', '0.3')], set: 'router.maxAttempts=1' },
+  'router.onEngineDeath': { ground: [...busy, crash.replace('0.6', '0.3')], set: 'router.onEngineDeath=fail' },
   'router.maxInFlight': { ground: busy, set: 'router.maxInFlight=3' },
   'planner.policy': { set: 'planner={policy: schedule, parameters: {changes: []}}' },
   'planner.parameters': { ground: ['planner={policy: schedule, parameters: {changes: []}}'], set: `planner=${schedule(0.5)}` },
@@ -146,12 +188,23 @@ const cases: Record<string, Case> = {
   'workload.source.kind': { set: 'workload.source={kind: mooncake-like}' },
   'workload.source.file': { ground: csv, set: `workload.source.file=${testFile('other.csv', readTraceText(3))}` },
   'workload.source.format': { ground: csv, set: 'workload.source.format=azure' },
-  'workload.source.arrivals': { ground: [`workload.source={kind: trace, file: ${testFile('burst.csv', burstText())}}`], set: 'workload.source.arrivals=as-is' },
-  'workload.source.badRows': { ground: [`workload.source={kind: trace, file: ${testFile('bad.csv', `${readTraceText()}x,y,z\n`)}}`], set: 'workload.source.badRows=count' },
-  'workload.source.prefixBlockTokens': { ground: [`workload.source={kind: trace, file: ${testFile('prefix.csv', prefixText())}}`], set: 'workload.source.prefixBlockTokens=64' },
+  'workload.source.arrivals': {
+    ground: [`workload.source={kind: trace, file: ${testFile('burst.csv', burstText())}}`],
+    set: 'workload.source.arrivals=as-is',
+  },
+  'workload.source.badRows': {
+    ground: [`workload.source={kind: trace, file: ${testFile('bad.csv', `${readTraceText()}x,y,z\n`)}}`],
+    set: 'workload.source.badRows=count',
+  },
+  'workload.source.prefixBlockTokens': {
+    ground: [`workload.source={kind: trace, file: ${testFile('prefix.csv', prefixText())}}`],
+    set: 'workload.source.prefixBlockTokens=64',
+  },
   'workload.source.inputTokens': { set: `${independent}inputTokens={kind: constant, tokens: 50}` },
   'workload.source.outputTokens': { set: `${independent}outputTokens={kind: constant, tokens: 50}` },
-  'workload.source.prefix': { set: `${independent}prefix={groups: 1, popularity: {kind: uniform}, prefixTokens: {kind: constant, tokens: 80}}` },
+  'workload.source.prefix': {
+    set: `${independent}prefix={groups: 1, popularity: {kind: uniform}, prefixTokens: {kind: constant, tokens: 80}}`,
+  },
   'workload.source.blockTokens': { set: `${independent}blockTokens=32` },
   'workload.source.sessionArrivals': { ground: sessions, set: 'workload.source.sessionArrivals={kind: constant, ratePerSecond: 9}' },
   'workload.source.turns': { ground: sessions, set: 'workload.source.turns.tokens=2' },
@@ -167,15 +220,24 @@ const cases: Record<string, Case> = {
   'workload.client.style': { ground: closed, set: 'workload.client.style=semaphore' },
   'workload.client.inFlight': { ground: closed, set: 'workload.client.inFlight=2' },
   'workload.client.meanThinkMs': { ground: closed, set: 'workload.client.meanThinkMs=50' },
-  'workload.client.think': { ground: ['workload.client={kind: closed-loop, inFlight: 4, meanThinkMs: 50}'], set: 'workload.client.think=constant' },
+  'workload.client.think': {
+    ground: ['workload.client={kind: closed-loop, inFlight: 4, meanThinkMs: 50}'],
+    set: 'workload.client.think=constant',
+  },
   'workload.client.taskLimit': { ground: semaphore, set: 'workload.client.taskLimit=1' },
   'workload.connections.connections': { ground: connections, set: 'workload.connections.connections=5' },
   'workload.connections.order': { ground: connections, set: 'workload.connections.order=lifo' },
   'workload.connections.queueLimit': { ground: connections, set: 'workload.connections.queueLimit=1' },
   'workload.sessions.next': { ground: waiting, set: 'workload.sessions.next=think' },
   'workload.sessions.meanThinkMs': { ground: [...sessions, 'workload.sessions={next: think}'], set: 'workload.sessions.meanThinkMs=700' },
-  'workload.sessions.think': { ground: [...sessions, 'workload.sessions={next: think, meanThinkMs: 500}'], set: 'workload.sessions.think=constant' },
-  'workload.sessions.afterFailure': { ground: [...waiting, 'serving[0].maxModelTokens=600'], set: 'workload.sessions.afterFailure=abandon' },
+  'workload.sessions.think': {
+    ground: [...sessions, 'workload.sessions={next: think, meanThinkMs: 500}'],
+    set: 'workload.sessions.think=constant',
+  },
+  'workload.sessions.afterFailure': {
+    ground: [...waiting, 'serving[0].maxModelTokens=600'],
+    set: 'workload.sessions.afterFailure=abandon',
+  },
   'workload.retry.timeoutMs': { ground: retry, set: 'workload.retry.timeoutMs=100' },
   'workload.retry.deadlineMs': { ground: retry, set: 'workload.retry.deadlineMs=200' },
   'workload.retry.attempts': { ground: retry, set: 'workload.retry.attempts=1' },
@@ -183,7 +245,6 @@ const cases: Record<string, Case> = {
   'workload.retry.backoffFactor': { ground: retry, set: 'workload.retry.backoffFactor=3' },
   'workload.retry.maxBackoffMs': { ground: retry, set: 'workload.retry.maxBackoffMs=5' },
   'workload.retry.jitter': { ground: retry, set: 'workload.retry.jitter=full' },
-  'workload.tenants.name': { ground: tenants, set: 'workload.tenants[0].name=c' },
   'workload.tenants.share': { ground: tenants, set: 'workload.tenants[0].share=9' },
   'workload.tenants.priority': { ground: [...tenants, ...limited, 'router.queue.order=wspt'], set: 'workload.tenants[0].priority=9' },
   'workload.tenants.slo': { ground: tenants, set: 'workload.tenants[0].slo={ttftMs: 1}' },
@@ -198,12 +259,24 @@ const cases: Record<string, Case> = {
   ...Object.fromEntries(
     ['from: pod0/rack1/node0/nic0, to: pod0/rack1/leaf0', 'from: pod0/rack0/node0/nic0, to: pod0/rack0/leaf0'].map((ends, index) => [
       ['faults.from', 'faults.to'][index] as string,
-      { ground: ['faults=[{kind: link-share, atSeconds: 0.1, from: pod0/rack0/leaf0, to: pod0/spine0, share: 0.001}]'], set: `faults=[{kind: link-share, atSeconds: 0.1, ${ends}, share: 0.001}]` },
+      {
+        ground: ['faults=[{kind: link-share, atSeconds: 0.1, from: pod0/rack0/leaf0, to: pod0/spine0, share: 0.001}]'],
+        set: `faults=[{kind: link-share, atSeconds: 0.1, ${ends}, share: 0.001}]`,
+      },
     ]),
   ),
-  'faults.share': { ground: ['faults=[{kind: link-share, atSeconds: 0.1, from: pod0/rack0/node0/nic0, to: pod0/rack0/leaf0, share: 1}]'], set: 'faults[0].share=0.001' },
-  'faults.actor': { ground: ['router.loadReportMs=20', 'faults=[{kind: telemetry-loss, atSeconds: 0.1, actor: control/frontend0, lost: true}]'], set: 'faults[0].actor=pod0/rack0/node0/engine0' },
-  'faults.lost': { ground: ['router.loadReportMs=20', 'faults=[{kind: telemetry-loss, atSeconds: 0.1, actor: control/frontend0, lost: true}]'], set: 'faults[0].lost=false' },
+  'faults.share': {
+    ground: ['faults=[{kind: link-share, atSeconds: 0.1, from: pod0/rack0/node0/nic0, to: pod0/rack0/leaf0, share: 1}]'],
+    set: 'faults[0].share=0.001',
+  },
+  'faults.actor': {
+    ground: ['router.loadReportMs=20', 'faults=[{kind: telemetry-loss, atSeconds: 0.1, actor: control/frontend0, lost: true}]'],
+    set: 'faults[0].actor=pod0/rack0/node0/engine0',
+  },
+  'faults.lost': {
+    ground: ['router.loadReportMs=20', 'faults=[{kind: telemetry-loss, atSeconds: 0.1, actor: control/frontend0, lost: true}]'],
+    set: 'faults[0].lost=false',
+  },
   'telemetry.seriesSeconds': { set: 'telemetry.seriesSeconds=0' },
   'telemetry.decisionsEvery': { set: 'telemetry.decisionsEvery=2' },
   'telemetry.candidates': { set: 'telemetry.candidates=1' },
@@ -213,8 +286,16 @@ const cases: Record<string, Case> = {
   'delays.controlUs': { set: 'delays.controlUs=3000' },
 };
 
-/** Shown elsewhere: `passes` and `promises` must not change a result, `extends` is no option of a run. */
-const elsewhere = new Set(['extends', 'serving.passes', 'execution.promises']);
+/** Shown elsewhere: passes and promises must not change a result, names change no number, oracles have tests of their own. */
+const elsewhere = new Set([
+  'extends',
+  'serving.passes',
+  'execution.promises',
+  'serving.name',
+  'workload.tenants.name',
+  'router.oracle.policy',
+  'router.oracle.parameters',
+]);
 
 describe('every option has an effect, or is refused', () => {
   for (const [path, { ground = [], set }] of Object.entries(cases)) {
@@ -232,6 +313,42 @@ describe('every option has an effect, or is refused', () => {
       (path) => !elsewhere.has(path) && !known.some((key) => path === key || path.startsWith(`${key}.`)),
     );
     expect(missing).toEqual([]);
+  });
+
+  it('names of groups and tenants appear where they are meant to', async () => {
+    const read = parseScenario(disaggregated, 'names.yaml', ['serving[0].name=first', ...tenants]);
+    expect(planCluster(read).groups.map(({ name }) => name)).toEqual(['first', 'decode1']);
+    const run = await runText(disaggregated, [...tenants, 'workload.tenants[0].name=c']);
+    const { rows } = await queryRun(run.folder, 'select distinct tenant from requests order by tenant');
+    expect(rows).toEqual([['b'], ['c']]);
+  });
+
+  it('an oracle is asked, and its parameters reach it', async () => {
+    const oracle = testFile(
+      'oracle.ts',
+      `import { defineOraclePolicy } from '@braess/control';
+       import { z } from 'zod';
+       export default defineOraclePolicy({ name: 'fixed', description: 'One engine is near.', parameters: z.strictObject({ near: z.number() }),
+         answer(question, answer, { near }) { for (let i = 0; i < question.count; i++) { const engine = question.candidates[i] as number; answer.transferNs[engine] = engine === near ? 1 : 1e9; } } });`,
+    );
+    const router = testFile(
+      'nearest.ts',
+      `import { defineRouterPolicy } from '@braess/control';
+       import { z } from 'zod';
+       export default defineRouterPolicy({ name: 'nearest', description: 'Least transfer time.', parameters: z.strictObject({}), reads: { network: true },
+         cost: (view, engine) => view.network?.transferNs[engine] ?? 0 });`,
+    );
+    for (const [near, place] of [
+      [2, 'pod0/rack1/node0/engine0'],
+      [3, 'pod0/rack1/node0/engine1'],
+    ] as const) {
+      const run = await runText(disaggregated, [
+        `router.decode={policy: ${router}}`,
+        `router.oracle={policy: ${oracle}, parameters: {near: ${near}}}`,
+      ]);
+      const { rows } = await queryRun(run.folder, 'select distinct decode_worker from requests');
+      expect(rows).toEqual([[place]]);
+    }
   });
 
   it('stepwise passes change nothing', async () => {
@@ -287,7 +404,10 @@ function readTraceText(step = 1): string {
 }
 
 function burstText(): string {
-  const rows = Array.from({ length: 60 }, (_, row) => `${Math.floor(row / 10)},ChatGPT,${200 + 7 * row},${10 + (row % 7)},${210 + 7 * row + (row % 7)},Conversation log`);
+  const rows = Array.from(
+    { length: 60 },
+    (_, row) => `${Math.floor(row / 10)},ChatGPT,${200 + 7 * row},${10 + (row % 7)},${210 + 7 * row + (row % 7)},Conversation log`,
+  );
   return `Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n${rows.join('\n')}\n`;
 }
 
@@ -299,7 +419,9 @@ function prefixText(): string {
 /** The H100 under its own name with half the memory bandwidth. */
 function ownGpu(): string {
   const file = new URL('../../serving/data/gpus.json', import.meta.url);
-  const { gpus } = JSON.parse(readFileSync(file, 'utf8')) as { gpus: { name: string; hbmBytesPerSecond: { value: number; source: string } }[] };
+  const { gpus } = JSON.parse(readFileSync(file, 'utf8')) as {
+    gpus: { name: string; hbmBytesPerSecond: { value: number; source: string } }[];
+  };
   const gpu = gpus.find(({ name }) => name === 'H100') as (typeof gpus)[number];
   gpu.hbmBytesPerSecond = { value: gpu.hbmBytesPerSecond.value / 2, source: 'made up for a test' };
   return testFile('gpus.json', JSON.stringify({ gpus: [gpu] }));
@@ -310,7 +432,12 @@ function profileFolder(): string {
   testFile('prefill_raw_data.json', JSON.stringify({ prefill_isl: [100, 1000, 10_000], prefill_ttft: [10, 40, 400] }));
   const decode = testFile(
     'decode_raw_data.json',
-    JSON.stringify({ x_kv_usage: [0.1, 0.9, 0.1, 0.9], y_context_length: [500, 500, 5000, 5000], z_itl: [5, 15, 6, 20], max_kv_tokens: [400_000] }),
+    JSON.stringify({
+      x_kv_usage: [0.1, 0.9, 0.1, 0.9],
+      y_context_length: [500, 500, 5000, 5000],
+      z_itl: [5, 15, 6, 20],
+      max_kv_tokens: [400_000],
+    }),
   );
   return decode.slice(0, decode.lastIndexOf('/'));
 }

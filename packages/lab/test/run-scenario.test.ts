@@ -1,5 +1,5 @@
-import { conservationFaults, countWindows, kneeOf } from '@braess/lab';
 import { RunObserver } from '@braess/kernel';
+import { conservationFaults, countWindows, kneeOf } from '@braess/lab';
 import { explainRequest, queryRun, readManifest } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
 import { aggregated, disaggregated, essence, runText } from './small-runs.js';
@@ -8,9 +8,23 @@ describe('a run is the same however it is carried out', () => {
   for (const [name, text, settings] of [
     ['aggregated', aggregated, []],
     ['disaggregated', disaggregated, []],
-    ['two frontends with late views', disaggregated, ['router.frontends=2', 'router.replicaSyncMs=20', 'router.loadReportMs=50', 'router.kvEventMs=30']],
-    ['closed loop with retries', aggregated, ['workload.client={kind: closed-loop, inFlight: 6}', 'workload.retry={timeoutMs: 400, attempts: 2}']],
-    ['a GPU that dies and comes back', disaggregated, ['faults=[{kind: gpu-speed, atSeconds: 0.5, gpu: pod0/rack0/node0/gpu0, factor: 0}, {kind: gpu-speed, atSeconds: 1, gpu: pod0/rack0/node0/gpu0, factor: 1}]']],
+    [
+      'two frontends with late views',
+      disaggregated,
+      ['router.frontends=2', 'router.replicaSyncMs=20', 'router.loadReportMs=50', 'router.kvEventMs=30'],
+    ],
+    [
+      'closed loop with retries',
+      aggregated,
+      ['workload.client={kind: closed-loop, inFlight: 6}', 'workload.retry={timeoutMs: 400, attempts: 2}'],
+    ],
+    [
+      'a GPU that dies and comes back',
+      disaggregated,
+      [
+        'faults=[{kind: gpu-speed, atSeconds: 0.5, gpu: pod0/rack0/node0/gpu0, factor: 0}, {kind: gpu-speed, atSeconds: 1, gpu: pod0/rack0/node0/gpu0, factor: 1}]',
+      ],
+    ],
   ] as const) {
     it(`${name}: this thread, strict, 1 and 2 worker shards, with and without promises`, async () => {
       const one = await runText(text, settings);
@@ -68,13 +82,13 @@ describe('the books balance', () => {
 
   it('what does not add up is named', () => {
     const counts = { submitted: 10, completed: 7, rejected: 1, failed: 0, inFlight: 1 };
-    const faults = conservationFaults({ counts, abandonedTurns: 0 }, { ...counts, completed: 6 }, 12, true);
+    const faults = conservationFaults({ counts, mayAbandon: false }, { ...counts, completed: 6 }, 12, true);
     expect(faults.join('\n')).toContain('7 completed + 1 rejected + 0 failed + 1 in flight = 9');
     expect(faults.join('\n')).toContain('7 requests completed by the records, 6 by the rows written');
     expect(faults.join('\n')).toContain('with 1 requests in flight: they wait for ever');
     expect(faults.join('\n')).toContain('after 10 of 12 requests were submitted');
     const balanced = { submitted: 3, completed: 3, rejected: 0, failed: 0, inFlight: 0 };
-    expect(conservationFaults({ counts: balanced, abandonedTurns: 0 }, balanced, 3, true)).toEqual([]);
+    expect(conservationFaults({ counts: balanced, mayAbandon: false }, balanced, 3, true)).toEqual([]);
   });
 
   it('latencies agree with the rows they come from', async () => {
@@ -86,7 +100,10 @@ describe('the books balance', () => {
     expect(run.transferMs?.mean).toBeCloseTo(transfer as number, 6);
     expect(run.tpotMs?.mean).toBeCloseTo(tpot as number, 5);
     // Every gap counts: as many as tokens after the first.
-    const gaps = await queryRun(run.folder, 'select sum((last_token_ns - first_token_ns)) / sum(output_tokens - 1) / 1e6 from requests where output_tokens > 1');
+    const gaps = await queryRun(
+      run.folder,
+      'select sum((last_token_ns - first_token_ns)) / sum(output_tokens - 1) / 1e6 from requests where output_tokens > 1',
+    );
     expect(run.itlMs?.mean).toBeCloseTo((gaps.rows[0] as number[])[0] as number, 6);
   });
 });
@@ -95,7 +112,12 @@ describe('a run folder', () => {
   it('holds the scenario with its defaults, and one request can be explained', async () => {
     const run = await runText(disaggregated);
     const manifest = readManifest(run.folder);
-    expect(manifest).toMatchObject({ status: 'complete', seed: 1, fingerprint: run.fingerprint, scenario: { router: { policy: 'kv', maxAttempts: 3 } } });
+    expect(manifest).toMatchObject({
+      status: 'complete',
+      seed: 1,
+      fingerprint: run.fingerprint,
+      scenario: { router: { policy: 'kv', maxAttempts: 3 } },
+    });
     const steps = (await explainRequest(run.folder, 30)).map(({ step }) => step);
     expect(steps.filter((step) => step === 'decision')).toHaveLength(2);
     for (const step of ['arrival', 'queue', 'prefill', 'transfer', 'first token', 'tokens', 'end']) expect(steps).toContain(step);
@@ -123,7 +145,9 @@ describe('a run folder', () => {
     const failing = runText(aggregated, [], { out, ...{} }).then(() => undefined);
     await failing;
     const broken = newFolder();
-    await expect(runText(aggregated.replace('policy: kv', 'policy: ./broken.ts'), [], { out: broken })).rejects.toThrow(/broken\.ts.*request 6.*no idea/s);
+    await expect(runText(aggregated.replace('policy: kv', 'policy: ./broken.ts'), [], { out: broken })).rejects.toThrow(
+      /broken\.ts.*request 6.*no idea/s,
+    );
     expect(readManifest(broken).status).toBe('failed');
   });
 });
@@ -139,7 +163,13 @@ describe('sweeps and windows', () => {
   it('the bound of windows: events over the busiest shard of each', () => {
     const observer = new RunObserver();
     const counter = countWindows(observer);
-    for (const [shard, events] of [[0, 10], [1, 2], [1, 8], [0, 4]] as const) observer.emit('window', { shard, events, fromNs: 0, boundNs: 0 });
+    for (const [shard, events] of [
+      [0, 10],
+      [1, 2],
+      [1, 8],
+      [0, 4],
+    ] as const)
+      observer.emit('window', { shard, events, fromNs: 0, boundNs: 0 });
     expect(counter.read()).toEqual({ windows: 2, events: 24, eventsPerWindow: 12, bound: 24 / 18 });
   });
 });

@@ -52,6 +52,14 @@ export function runText(
 
 /** What a run comes to, without what differs from one machine to the next. */
 export function essence(summary: ScenarioSummary): unknown {
-  const { wallSeconds: _wall, peakRssMb: _memory, folder: _folder, loopSeconds: _loop, windows: _windows, shards: _shards, ...rest } = summary;
+  const {
+    wallSeconds: _wall,
+    peakRssMb: _memory,
+    folder: _folder,
+    loopSeconds: _loop,
+    windows: _windows,
+    shards: _shards,
+    ...rest
+  } = summary;
   return rest;
 }

@@ -1,4 +1,4 @@
-import { checkEngineActor, engineRefusal, engineRole, engineStatus } from '@braess/serving';
+import { checkEngineActor, countingEngineBlocks, engineRefusal, engineRole, engineStatus } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
 import { buildCluster, controlNs, diaryOf, engineOf, type FakeTierState, fabricNs, serverNs, type TestCluster } from './actor-cluster.ts';
 import { prefixBlocks } from './prefix-pool.ts';
@@ -25,6 +25,10 @@ function diary(cluster: TestCluster, shards = 1) {
   simulation.runUntil();
   return { simulation, rows: diaryOf(simulation) };
 }
+
+const fail = (reason: string): never => {
+  throw new Error(reason);
+};
 
 const lines = (rows: ReturnType<typeof diaryOf>): string[] => rows.map((row) => `${row.nowNs / ms} ${row.name} ${row.fields.join(' ')}`);
 const chainOf = (...identities: number[]): Float64Array => Float64Array.from(identities);
@@ -54,6 +58,18 @@ describe('an aggregated engine', () => {
       requests: [0, 1, 2].map(() => ({ atNs: 0, inputTokens: 10, outputTokens: 2, engine: 0 })),
     });
     expect(rows.filter((row) => row.name === 'firstToken').map((row) => row.fields[1])).toEqual([1.5 * ms, 1.5 * ms, 1.5 * ms]);
+  });
+
+  it('starts clean after a run that a handler ended', () => {
+    const cluster: TestCluster = {
+      ...base,
+      engines: [{ role: engineRole.aggregated }],
+      requests: [{ atNs: 0, inputTokens: 10, outputTokens: 5, engine: 0 }],
+    };
+    const { rows } = diary(cluster);
+    const thrown = { blocks: { ...countingEngineBlocks, close: () => fail('on purpose') } as never };
+    expect(() => diary({ ...cluster, ...thrown })).toThrow('on purpose');
+    expect(diary(cluster).rows).toEqual(rows);
   });
 
   it('answers a refusal at the end of the pass in progress', () => {
@@ -272,6 +288,25 @@ describe('tiers', () => {
     const { rows, simulation } = diary({ ...cluster, tier: { holds: [11, 12, 13], blockNs: 3 * ms } });
     expect(rows[0]!.fields[1]).toBe(0.5 * ms + 8 * ms);
     expect(tierOf(simulation)).toMatchObject({ pinned: 0, fetchedBlocks: 0 });
+  });
+
+  it('copies down what is stored, what is evicted, or nothing, as told', () => {
+    // Six blocks of HBM: the second prompt of four blocks evicts the tail of the first, two blocks of four.
+    const requests = [0, 1].map((index) => ({
+      atNs: index * 100 * ms,
+      inputTokens: 64,
+      outputTokens: 1,
+      engine: 0,
+      chain: chainOf(...[1, 2, 3, 4].map((block) => 100 * index + block)),
+    }));
+    const offloaded = (offload: 'write-through' | 'on-eviction' | 'never') => {
+      const tiers = { ...cluster.options!.tiers!, offload };
+      const small = { ...cluster, requests, rules: rulesOf({ capacityBlocks: 6 }), options: { tiers }, tier: { holds: [], blockNs: 1 } };
+      return tierOf(diary(small).simulation).offloaded;
+    };
+    expect(offloaded('write-through')).toEqual([1, 2, 3, 4, 101, 102, 103, 104]);
+    expect(offloaded('on-eviction')).toEqual([4, 3]);
+    expect(offloaded('never')).toEqual([]);
   });
 
   it('leaves nothing pinned when the client gives up on the way', () => {

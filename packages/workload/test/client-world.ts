@@ -99,7 +99,7 @@ export interface Setting {
   terse?: boolean;
 }
 
-export function programOf({ options, frontend, frontends = 1, terse = false }: Setting) {
+function programOf({ options, frontend, frontends = 1, terse = false }: Setting) {
   return defineProgram(undefined, 'clients-test', (world) => {
     const kind = fakeFrontend(frontend, terse);
     const references = Array.from({ length: frontends }, (_unused, index) =>

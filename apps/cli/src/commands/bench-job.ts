@@ -36,7 +36,9 @@ function describe(results: readonly JobResult[]): string {
   const windows = results.flatMap(({ name, windows }) =>
     windows === null
       ? []
-      : [`${name}: ${fixed(windows.windows)} windows, ${fixed(windows.eventsPerWindow, 1)} events a window, at best ${fixed(windows.bound, 2)} times one shard`],
+      : [
+          `${name}: ${fixed(windows.windows)} windows, ${fixed(windows.eventsPerWindow, 1)} events a window, at best ${fixed(windows.bound, 2)} times one shard`,
+        ],
   );
   return [table, ...targets, ...windows].join('\n');
 }

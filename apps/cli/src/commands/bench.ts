@@ -4,8 +4,8 @@ import { exitCodeHelp } from '../exit-codes.js';
 import { textTable } from '../text-output.js';
 import { codecCommand } from './bench-codec.js';
 import { gridCommand } from './bench-grid.js';
-import { jobCommand } from './bench-job.js';
 import { growthCommand } from './bench-growth.js';
+import { jobCommand } from './bench-job.js';
 import { pholdCommand } from './bench-phold.js';
 import { queuesCommand } from './bench-queues.js';
 import { startupCommand } from './bench-startup.js';
@@ -13,7 +13,15 @@ import { startupCommand } from './bench-startup.js';
 /** `braess bench`: without a name, the list of benches. */
 export function benchCommand(logger: Logger): Command {
   const command = new Command('bench').description('benchmarks of the kernel and of whole runs').addHelpText('after', exitCodeHelp);
-  for (const child of [pholdCommand(logger), queuesCommand(), codecCommand(), growthCommand(logger), gridCommand(logger), startupCommand(), jobCommand()])
+  for (const child of [
+    pholdCommand(logger),
+    queuesCommand(),
+    codecCommand(),
+    growthCommand(logger),
+    gridCommand(logger),
+    startupCommand(),
+    jobCommand(),
+  ])
     command.addCommand(child.addHelpText('after', exitCodeHelp));
   return command
     .option('--json', 'print the list as one JSON object')

@@ -73,7 +73,11 @@ function parseText(text: string, file: string): ScenarioDocument {
     const { line, col } = lines.linePos(offset);
     return { file, line: Math.max(1, line), column: Math.max(1, col) };
   };
-  const document = parseDocument(text.startsWith('\uFEFF') ? text.slice(1) : text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
+  const document = parseDocument(text.startsWith('\uFEFF') ? text.slice(1) : text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    stringKeys: true,
+  });
   if (document.errors.length > 0) {
     throw new ScenarioError(
       document.errors.map((error) => ({ place: at(error.pos[0]), path: '', message: `not valid YAML: ${error.message}` })),
@@ -93,7 +97,8 @@ function parseText(text: string, file: string): ScenarioDocument {
     const name = pathText(path);
     if (!places.has(name)) places.set(name, start);
     if (path.length > depthLimit) fail(start, name, `is nested more than ${depthLimit} deep; a scenario never is`);
-    if (++nodes > nodeLimit) fail(start, name, `is value ${nodes} of the scenario; at most ${nodeLimit} are read (aliases count each time)`);
+    if (++nodes > nodeLimit)
+      fail(start, name, `is value ${nodes} of the scenario; at most ${nodeLimit} are read (aliases count each time)`);
     if (node === null) return null;
     if (isAlias(node)) {
       const target = node.resolve(document);

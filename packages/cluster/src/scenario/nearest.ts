@@ -8,7 +8,11 @@ export function editDistance(left: string, right: string): number {
     const current = [row];
     for (let column = 1; column <= b.length; column++) {
       const same = a[row - 1] === b[column - 1];
-      let least = Math.min((above[column] as number) + 1, (current[column - 1] as number) + 1, (above[column - 1] as number) + (same ? 0 : 1));
+      let least = Math.min(
+        (above[column] as number) + 1,
+        (current[column - 1] as number) + 1,
+        (above[column - 1] as number) + (same ? 0 : 1),
+      );
       const swapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
       if (swapped) least = Math.min(least, (before[column - 2] as number) + 1);
       current.push(least);

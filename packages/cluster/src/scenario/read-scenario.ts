@@ -48,7 +48,8 @@ function explain(issue: Issue, document: ScenarioDocument): string {
   const value = valueAt(document.value, issue.path);
   if (value === undefined) return `is missing; ${expectation(issue)}`;
   const is = `is ${shorten(value)}`;
-  if (issue.code === 'invalid_value') return `${is}; ${expectation(issue)}${typeof value === 'string' ? didYouMean(value, issue.values.map(String)) : ''}`;
+  if (issue.code === 'invalid_value')
+    return `${is}; ${expectation(issue)}${typeof value === 'string' ? didYouMean(value, issue.values.map(String)) : ''}`;
   if (issue.code === 'invalid_union' && 'discriminator' in issue && issue.discriminator !== undefined) {
     const kinds = kindsAt(issue.path, document);
     return `${is}; must be one of ${kinds.join(', ')}${typeof value === 'string' ? didYouMean(value, kinds) : ''}`;
@@ -115,7 +116,9 @@ function schemasAt(path: readonly PropertyKey[], document: ScenarioDocument): Js
     const part = path[length - 1] as PropertyKey;
     const value = valueAt(document.value, path.slice(0, length));
     schemas = schemas
-      .map((schema) => (typeof part === 'number' ? (schema.items as JsonSchema | undefined) : (schema.properties?.[String(part)] as JsonSchema | undefined)))
+      .map((schema) =>
+        typeof part === 'number' ? (schema.items as JsonSchema | undefined) : (schema.properties?.[String(part)] as JsonSchema | undefined),
+      )
       .filter((schema) => schema !== undefined)
       .flatMap((schema) => branches(schema, value));
   }

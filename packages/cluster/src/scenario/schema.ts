@@ -16,7 +16,6 @@ const linkSpeeds = z
     nvlink: positive('GPU to NVLink switch, bytes/s each way').optional(),
     pcie: positive('GPU to NIC, bytes/s').optional(),
     nic: positive('NIC to leaf switch, bytes/s').optional(),
-    host: positive('GPU or NIC to host memory, bytes/s').optional(),
     leafUplink: positive('leaf to spine, bytes/s a link').optional(),
     coreUplink: positive('spine to core, bytes/s a link').optional(),
     gateway: positive('core to gateway, bytes/s').optional(),
@@ -30,7 +29,6 @@ const linkLatencies = z
     nvlink: count('ns', 0).optional(),
     pcie: count('ns', 0).optional(),
     nic: count('ns', 0).optional(),
-    host: count('ns', 0).optional(),
     leafUplink: count('ns', 0).optional(),
     coreUplink: count('ns', 0).optional(),
     gateway: count('ns', 0).optional(),
@@ -222,10 +220,17 @@ const faultSchema = z.discriminatedUnion('kind', [
 ]);
 
 const telemetrySchema = z.strictObject({
-  seriesSeconds: z.number().min(0).optional().describe('Period of the time series; 0 for none; default a 300th of the time of arrivals, at least 1 s'),
+  seriesSeconds: z
+    .number()
+    .min(0)
+    .optional()
+    .describe('Period of the time series; 0 for none; default a 300th of the time of arrivals, at least 1 s'),
   decisionsEvery: count('Record the routing decisions of every such request; 0 for none', 0).default(100),
   candidates: count('Candidates recorded of one decision').default(8),
-  firstTokenAt: z.enum(['decode', 'prefill']).default('decode').describe('Where TTFT ends: first token of the decode engine, or end of prefill'),
+  firstTokenAt: z
+    .enum(['decode', 'prefill'])
+    .default('decode')
+    .describe('Where TTFT ends: first token of the decode engine, or end of prefill'),
   streamTokens: z.boolean().default(false).describe('Send every output token as a message of its own'),
 });
 
@@ -250,7 +255,10 @@ const executionSchema = z
 /** Everything a scenario can say. */
 export const scenarioSchema = z.strictObject({
   name: z.string().default('scenario'),
-  seed: z.union([z.int().min(0), z.string()]).default(1).describe('Seed of every random stream'),
+  seed: z
+    .union([z.int().min(0), z.string()])
+    .default(1)
+    .describe('Seed of every random stream'),
   untilSeconds: positive('End of the run in simulated time; default when all is done').optional(),
   warmupSeconds: z.number().min(0).default(0).describe('Requests that arrive before are left out of latencies and rates'),
   catalogue: z.array(z.string()).default([]).describe('Own catalogue files (JSON with gpus, models, profiles), beside the scenario'),

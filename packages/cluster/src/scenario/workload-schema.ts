@@ -136,7 +136,10 @@ export const workloadSchema = z.strictObject({
   connections: connectionsSchema.optional().describe('Connection limit of the client'),
   sessions: z
     .strictObject({
-      next: z.enum(['arrival', 'think']).default('arrival').describe('When a turn comes: at its own time, or a think time after the answer'),
+      next: z
+        .enum(['arrival', 'think'])
+        .default('arrival')
+        .describe('When a turn comes: at its own time, or a think time after the answer'),
       meanThinkMs: z.number().min(0).default(0),
       think: z.enum(['constant', 'exponential']).default('exponential'),
       afterFailure: z.enum(['continue', 'abandon']).default('continue'),

@@ -32,12 +32,12 @@ import {
   boundaryDelayNs,
   createScope,
   type EngineScope,
+  emptyEvents,
   engineEventsDue,
   engineReport,
   engineTelemetry,
   engineWake,
   promiseQuiet,
-  scratchEvents,
   setWake,
   speechDelayNs,
   unknownDelay,
@@ -103,8 +103,9 @@ export function engineKind<Pool>(options: EngineKindOptions<Pool>): EngineKind {
       engineTelemetry(state, _message, context) {
         state.telemetrySet = false;
         catchUp(scope, state, context);
-        reportGaps(state.engine, options.blocks, context.now, scratchEvents);
-        takeEvents(scope, state, context, scratchEvents, 0);
+        const events = emptyEvents();
+        reportGaps(state.engine, options.blocks, context.now, events);
+        takeEvents(scope, state, context, events, 0);
         emitRecords(scope, state, context);
         settle(scope, state, context, unknownDelay);
       },
@@ -262,8 +263,9 @@ function statusHandlers<Pool>(scope: EngineScope<Pool>) {
 function die<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context, extraNs: number): void {
   state.silentUntilNs = context.now + extraNs;
   failInquiries(scope, state, context, extraNs);
-  killEngine(state.engine, scope.options.blocks, context.now, scratchEvents);
-  takeEvents(scope, state, context, scratchEvents, extraNs);
+  const events = emptyEvents();
+  killEngine(state.engine, scope.options.blocks, context.now, events);
+  takeEvents(scope, state, context, events, extraNs);
   scope.options.blocks.clear(state.engine.pool);
 }
 

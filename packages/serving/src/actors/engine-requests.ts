@@ -2,17 +2,18 @@ import type { ActorId, Context } from '@braess/kernel';
 import { finished, firstToken, outcome, prefilled, type RequestAccount, refused, tierHits, tokens } from '@braess/protocol';
 import { advance, submit } from '../engine.js';
 import { type EngineState, engineRole, generatedTokens, nextSlot, slotState } from '../engine-state.js';
-import { clearEvents, type EngineEvents, engineEvent } from '../events.js';
+import { type EngineEvents, engineEvent } from '../events.js';
 import { type EngineActorState, engineRefusal, openRow, requestKind } from './engine-actor-state.js';
 import { abandonKv, bringKv } from './engine-kv.js';
-import { boundaryDelayNs, type EngineScope, scratchEvents, speechDelayNs } from './engine-scope.js';
+import { boundaryDelayNs, type EngineScope, emptyEvents, speechDelayNs } from './engine-scope.js';
 import { takeStretches } from './engine-telemetry.js';
 import { longestGapSince, noteGap } from './gap-log.js';
 
 /** Runs the engine up to now and tells what is to be seen. */
 export function runEngine<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
-  advance(state.engine, scope.options.blocks, context.now, scratchEvents);
-  takeEvents(scope, state, context, scratchEvents, boundaryDelayNs(state, context.now));
+  const events = emptyEvents();
+  advance(state.engine, scope.options.blocks, context.now, events);
+  takeEvents(scope, state, context, events, boundaryDelayNs(state, context.now));
   if (state.streamingCount > 0) tellTokens(scope, state, context);
 }
 
@@ -119,7 +120,6 @@ export function takeEvents<Pool>(
         break;
     }
   }
-  clearEvents(events);
 }
 
 function tellFirstToken<Pool>(

@@ -1,7 +1,7 @@
 import { type Context, message } from '@braess/kernel';
 import { nextEventNs, quietUntilNs } from '../engine.js';
 import { passKind } from '../engine-state.js';
-import { createEvents, type EngineEvents } from '../events.js';
+import { clearEvents, createEvents, type EngineEvents } from '../events.js';
 import type { EngineActorState } from './engine-actor-state.js';
 import { type EngineKindOptions, LazyIds } from './engine-options.js';
 
@@ -41,8 +41,13 @@ export function createScope<Pool>(options: EngineKindOptions<Pool>): EngineScope
   };
 }
 
-/** Reused by every engine of a thread within one handler; never state. */
-export const scratchEvents: EngineEvents = createEvents();
+const scratch: EngineEvents = createEvents();
+
+/** An empty list of events, reused by every engine of a thread within one handler; never state. A handler that threw may have left events in it. */
+export function emptyEvents(): EngineEvents {
+  clearEvents(scratch);
+  return scratch;
+}
 
 /**
  * How long until the engine can speak: its loop talks to the outside between passes only. What a pass boundary shows leaves at once; answers to what comes in the

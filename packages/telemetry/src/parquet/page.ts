@@ -16,7 +16,7 @@ export function createPageBuffer(): PageBuffer {
   return { bytes: new Uint8Array(1 << 17), length: 0 };
 }
 
-export function reserveBytes(page: PageBuffer, count: number): void {
+function reserveBytes(page: PageBuffer, count: number): void {
   if (page.length + count <= page.bytes.length) return;
   const grown = new Uint8Array(Math.max(page.bytes.length * 2, page.length + count));
   grown.set(page.bytes.subarray(0, page.length));

@@ -3,7 +3,7 @@ import type { RunDatabase } from '../run/query.js';
 import { escapeHtml, formatMs, formatNumber, formatShare } from './chart.js';
 
 /** An HTML table; columns in `numeric` are set right. Everything is escaped. */
-export function table(head: readonly string[], rows: readonly (readonly unknown[])[], numeric: readonly number[]): string {
+function table(head: readonly string[], rows: readonly (readonly unknown[])[], numeric: readonly number[]): string {
   const mark = (i: number): string => (numeric.includes(i) ? ' class="n"' : '');
   const cells = (tag: string, row: readonly unknown[]): string =>
     `<tr>${row.map((cell, i) => `<${tag}${mark(i)}>${escapeHtml(cell)}</${tag}>`).join('')}</tr>`;
