@@ -1,6 +1,6 @@
 import { dirname, resolve } from 'node:path';
 import { builtInPolicyNames, loadPolicy, type PolicyKind, type PolicySpec } from '@braess/control';
-import { buildTopology, type Topology, type TopologySpec } from '@braess/fabric';
+import { buildTopology, linksBetween, type Topology, type TopologySpec } from '@braess/fabric';
 import {
   type Catalogue,
   createPolynomial,
@@ -82,6 +82,7 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   const gpu = named(read, catalogue.gpus, ['cluster', 'gpu'], scenario.cluster.gpu, 'GPU');
   const model = named(read, catalogue.models, ['model', 'name'], scenario.model.name, 'model');
   checkRoles(read);
+  checkFabric(read);
   const groups = scenario.serving.map((_, index) => planGroup(read, catalogue, gpu, model, index));
   const blockTokens = (groups[0] as GroupPlan).blockTokens;
   const topologySpec = topologySpecOf(scenario, gpu);
@@ -92,6 +93,7 @@ export function planCluster(read: ReadScenario): ClusterPlan {
     refuse(read, ['cluster', 'topology'], `cannot be built: ${(error as Error).message}`);
   }
   const engines = placeEngines(read, topology, groups);
+  checkFaults(read, topology, engines);
   const disaggregated = groups.some((group) => group.role !== 'aggregated');
   const policies = planPolicies(read);
   return { scenario, topologySpec, groups, engines, disaggregated, blockTokens, policies };
@@ -169,6 +171,46 @@ function checkRoles(read: ReadScenario): void {
       `has block sizes ${[...sizes].join(' and ')}; KV moves between engines only in equal blocks: use one blockTokens`,
     );
   }
+}
+
+function checkFaults(read: ReadScenario, topology: Topology, engines: readonly EnginePlan[]): void {
+  const gpus = engines.flatMap(({ gpuNames }) => gpuNames);
+  const actors = [
+    ...engines.map(({ name }) => name),
+    ...Array.from({ length: read.scenario.router.frontends }, (_, index) => `control/frontend${index}`),
+  ];
+  for (const [index, fault] of read.scenario.faults.entries()) {
+    const expect = (key: string, value: string, known: readonly string[], what: string): void => {
+      if (known.includes(value)) return;
+      const some = `${known.slice(0, 4).join(', ')}${known.length > 4 ? ', ...' : ''}`;
+      refuse(
+        read,
+        ['faults', index, key],
+        `is "${value}", no ${what} of this cluster; there are ${known.length}: ${some}${didYouMean(value, known)}`,
+      );
+    };
+    if (fault.kind === 'gpu-speed') expect('gpu', fault.gpu, gpus, 'GPU in use');
+    else if (fault.kind === 'telemetry-loss') expect('actor', fault.actor, actors, 'engine or frontend');
+    else {
+      expect('from', fault.from, topology.nodeNames, 'node');
+      expect('to', fault.to, topology.nodeNames, 'node');
+      if (linksBetween(topology, fault.from, fault.to).length === 0)
+        refuse(read, ['faults', index, 'to'], `is "${fault.to}"; no cable joins it to "${fault.from}"`);
+    }
+  }
+}
+
+/** What only one fidelity can do. */
+function checkFabric(read: ReadScenario): void {
+  const { cluster, kvTiers, router, faults } = read.scenario;
+  if (cluster.fabric.fidelity === 'chunk') {
+    if (kvTiers.g4 !== undefined) refuse(read, ['kvTiers', 'g4'], 'needs cluster.fabric.fidelity: flow; take one of them out');
+    if (cluster.fabric.background.length > 0) refuse(read, ['cluster', 'fabric', 'background'], 'needs cluster.fabric.fidelity: flow');
+    if (router.oracle !== undefined) refuse(read, ['router', 'oracle'], 'needs cluster.fabric.fidelity: flow, whose links report to it');
+  }
+  const hasFabric = read.scenario.serving.some((group) => group.role !== 'aggregated') || kvTiers.g4 !== undefined;
+  const cut = faults.findIndex((fault) => fault.kind === 'link-share');
+  if (cut >= 0 && !hasFabric) refuse(read, ['faults', cut], 'changes a link, but nothing of this cluster uses the network: no KV moves');
 }
 
 function planGroup(read: ReadScenario, catalogue: Catalogue, gpu: GpuSpec, model: ModelSpec, index: number): GroupPlan {

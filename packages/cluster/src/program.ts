@@ -10,7 +10,7 @@ import {
   type PolicySpec,
   readsOverlap,
 } from '@braess/control';
-import { buildTopology, type FabricOptions, fabricKind, type LinkClass, linksBetween, type Topology } from '@braess/fabric';
+import { buildTopology, declareChunkFabric, fabricKind, type LinkClass, linksBetween, type Topology } from '@braess/fabric';
 import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
 import { type EngineKind, type EngineKindOptions, engineKind, engineRole, type GpuKind, gpuKind } from '@braess/serving';
 import { type ClientOptions, clientKind, type RequestTable } from '@braess/workload';
@@ -61,6 +61,7 @@ class ClusterBuilder {
   readonly #nodeOfEngine = new Map<number, number>();
   #planner: ActorReference[] = [];
   #fabric: ActorReference | undefined;
+  #endpointOf: ((node: number) => number) | undefined;
 
   constructor(world: World, parameters: ClusterParameters) {
     this.#world = world;
@@ -104,19 +105,35 @@ class ClusterBuilder {
   #addFabric(): void {
     const { scenario } = this.#plan;
     const { fabric } = scenario.cluster;
-    const background = Object.fromEntries(fabric.background.map(({ link, share }) => [link, share])) as Partial<Record<LinkClass, number>>;
-    const options: FabricOptions = {
+    const common = {
       topology: this.#topology,
       leastDelayNs: this.#delays.server,
       avoidBelowShare: fabric.avoidBelowShare,
       unreachableAfterNs: Math.round(fabric.unreachableAfterSeconds * 1e9),
-      backgroundShare: background,
       reportPeriodNs: this.#parameters.seriesNs,
     };
+    if (fabric.fidelity === 'chunk') {
+      const chunks = declareChunkFabric(
+        this.#world,
+        { ...common, chunkBytes: fabric.chunkBytes },
+        {
+          serverCell: (name) => this.#server(name),
+          fabricCell: this.#world.cell(fabricName, { class: 'fabric' }),
+          fabricClass: 'fabric',
+          serverClass: 'server',
+        },
+      );
+      this.#fabric = chunks.fabric;
+      this.#endpointOf = (node) => chunks.endpointOf(node).id;
+      return;
+    }
+    const backgroundShare = Object.fromEntries(fabric.background.map(({ link, share }) => [link, share])) as Partial<
+      Record<LinkClass, number>
+    >;
     const listeners = scenario.router.oracle === undefined ? [] : this.#frontends;
     this.#fabric = this.#world.actor(
       fabricName,
-      fabricKind(options),
+      fabricKind({ ...common, backgroundShare }),
       { subscriptions: listeners.map((actor) => ({ actor, links: 'all' as const })) },
       { class: 'fabric' },
     );
@@ -222,7 +239,14 @@ class ClusterBuilder {
       serverDelayNs: server,
       ...(this.#fabric === undefined
         ? {}
-        : { fabric: { actor: this.#fabric, delayNs: server, nodeOf: (engine: number) => this.#nodeOf(engine) } }),
+        : {
+            fabric: {
+              actor: this.#fabric,
+              delayNs: server,
+              nodeOf: (engine: number) => this.#nodeOf(engine),
+              ...(this.#endpointOf === undefined ? {} : { endpointOf: this.#endpointOf }),
+            },
+          }),
       firstTokenAt: scenario.telemetry.firstTokenAt,
       ...(telemetry.streamTokens ? { streams: () => true } : {}),
       ...(router.loadReportMs === 0 ? {} : { loadReports: { to: reports, periodNs: Math.round(router.loadReportMs * 1e6) } }),
@@ -245,6 +269,8 @@ class ClusterBuilder {
     const { control, server } = this.#delays;
     const toControl = { to: this.#frontends[0] as ActorReference, delayNs: control };
     if (this.#fabric === undefined) return { promises: [toControl], sendsTo: ['control'] };
+    // At chunk fidelity an engine talks to its own server and to others only.
+    if (this.#endpointOf !== undefined) return { promises: [toControl], sendsTo: ['control', 'server'] };
     return { promises: [toControl, { to: this.#fabric, delayNs: server }], sendsTo: ['control', 'server', 'fabric', 'storage'] };
   }
 

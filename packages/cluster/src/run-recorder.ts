@@ -122,6 +122,7 @@ export class RunRecorder implements RecordSink {
         this.#sample(record, `kv_use_g${record.fields[0]}`, record.actor, (record.fields[1] as number) / (record.fields[2] as number));
         return;
       case 'linkUse':
+      case 'portUse':
         this.#linkUse(record);
         return;
       default: {

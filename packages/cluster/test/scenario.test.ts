@@ -1,7 +1,8 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { editDistance, nearestName, parseScenario, planCluster, readScenario, ScenarioError } from '@braess/cluster';
+import { fileURLToPath } from 'node:url';
+import { editDistance, nearestName, parseScenario, planCluster, readScenario, ScenarioError, scenarioJsonSchema } from '@braess/cluster';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
@@ -33,8 +34,8 @@ describe('a mistake is named with file, line, column, value, what is allowed and
     ['an unknown section', `${smallest}clustr: {}\n`, 'test.yaml:6:1: clustr is no option; did you mean "cluster"?'],
     [
       'an unknown option',
-      `${smallest}router: { maxQueud: 1 }\n`,
-      'test.yaml:6:11: router.maxQueud is no option; did you mean "maxQueued"?',
+      `${smallest}router: { maxAtempts: 1 }\n`,
+      'test.yaml:6:11: router.maxAtempts is no option; did you mean "maxAttempts"?',
     ],
     [
       'a wrong word',
@@ -99,9 +100,9 @@ describe('extends and settings', () => {
       'top.yaml':
         'extends: base.yaml\nserving:\n  - count: 7\nrouter: { parameters: { tau: 0.5 } }\nuntilSeconds: null\nworkload: { source: { kind: trace, file: t.csv } }\n',
     });
-    const { scenario } = readScenario(join(folder, 'top.yaml'), ['router.maxQueued=9', 'seed=abc']);
+    const { scenario } = readScenario(join(folder, 'top.yaml'), ['router.maxAttempts=9', 'seed=abc']);
     expect(scenario.serving.map((group) => group.count)).toEqual([7]);
-    expect(scenario.router).toMatchObject({ policy: 'kv', parameters: { omega: 2, tau: 0.5 }, maxQueued: 9 });
+    expect(scenario.router).toMatchObject({ policy: 'kv', parameters: { omega: 2, tau: 0.5 }, maxAttempts: 9 });
     expect(scenario.untilSeconds).toBeUndefined();
     expect(scenario.workload.source).toMatchObject({ kind: 'trace', file: 't.csv' });
     expect(scenario.workload.requests).toBe(10);
@@ -224,5 +225,20 @@ describe('fuzz', () => {
       { numRuns: 1500 },
     );
     expect(({} as { a?: number }).a).toBeUndefined();
+  });
+});
+
+describe('editors', () => {
+  it('configs/schema.json is what the schema is now (braess validate --schema > configs/schema.json)', () => {
+    const file = new URL('../../../configs/schema.json', import.meta.url);
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual(JSON.parse(JSON.stringify(scenarioJsonSchema())));
+  });
+
+  it('every scenario of configs/ can be planned', () => {
+    const folder = new URL('../../../configs/', import.meta.url);
+    const names = readdirSync(folder).filter((name) => name.endsWith('.yaml'));
+    expect(names.length).toBeGreaterThan(5);
+    for (const name of names)
+      expect(planCluster(readScenario(fileURLToPath(new URL(name, folder)))).engines.length, name).toBeGreaterThan(0);
   });
 });

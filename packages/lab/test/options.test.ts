@@ -109,6 +109,11 @@ const cases: Record<string, Case> = {
     ground: ['cluster.topology={oversubscription: {leaf: 2}, bytesPerSecond: {leafUplink: 2.0e+9}}'],
     set: 'cluster.topology.oversubscription.by=fewer-links',
   },
+  'cluster.fabric.fidelity': { ground: ['workload.requests=20'], set: 'cluster.fabric={fidelity: chunk, chunkBytes: 1000000}' },
+  'cluster.fabric.chunkBytes': {
+    ground: ['workload.requests=20', 'cluster.fabric={fidelity: chunk, chunkBytes: 1000000}'],
+    set: 'cluster.fabric.chunkBytes=2000000',
+  },
   'cluster.fabric.delayUs': { set: 'cluster.fabric.delayUs=50' },
   'cluster.fabric.avoidBelowShare': {
     ground: [...busy, 'faults=[{kind: link-share, atSeconds: 0, from: pod0/rack0/leaf0, to: pod0/spine0, share: 0.01}]'],

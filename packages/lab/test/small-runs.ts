@@ -24,7 +24,7 @@ workload:
 `;
 
 /** Four engines that do both. */
-export const aggregated = disaggregated.replace(/serving:[^]*router/, 'serving:\n  - { count: 4, maxBatchedTokens: 2048 }\nrouter');
+export const aggregated = disaggregated.replace(/serving:[\s\S]*router/, 'serving:\n  - { count: 4, maxBatchedTokens: 2048 }\nrouter');
 
 let runs = 0;
 const folder = mkdtempSync(join(tmpdir(), 'braess-lab-'));

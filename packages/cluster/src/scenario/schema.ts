@@ -59,6 +59,7 @@ const topologySchema = z.strictObject({
 
 const fabricSchema = z.strictObject({
   fidelity: z.enum(['flow', 'chunk']).default('flow').describe('flow: max-min fair rates; chunk: store and forward through port queues'),
+  chunkBytes: count('Bytes that move as one at chunk fidelity').default(65_536),
   delayUs: positive('Least delay of a message between servers and fabric, us').default(5),
   avoidBelowShare: share('Where hashing has a choice, links below this share of their capacity are passed over').default(0),
   unreachableAfterSeconds: positive('How long a transfer without any way stands still before it fails').default(1),

@@ -22,7 +22,7 @@ export function abandonKv<Pool>(
   // A decode that has its KV has released it; before, the prefill engine holds it for nobody else.
   if (columns.kind[slot] !== requestKind.decodeOnly || columns.transferEndNs[slot]! >= 0) return;
   if (columns.transfer[slot]! >= 0 && scope.options.fabric !== undefined)
-    context.send(scope.fabricId.list[0] as ActorId, cancelTransfer, scope.options.fabric.delayNs + extraNs, columns.transfer[slot]!);
+    context.send(transferActor(scope, columns.prefillEngine[slot]!), cancelTransfer, scope.options.fabric.delayNs + extraNs, columns.transfer[slot]!);
   columns.transfer[slot] = -1;
   release(scope, state, context, slot);
 }
@@ -70,7 +70,7 @@ function startMove<Pool>(
   columns.transfer[slot] = number;
   columns.transferBytes[slot] = bytes;
   if (fabric !== undefined && from >= 0) {
-    const to = scope.fabricId.list[0] as ActorId;
+    const to = transferActor(scope, from);
     context.send(
       to,
       startTransfer,
@@ -139,4 +139,10 @@ export function endFetch<Pool>(
   columns.inquiry[inquiry.slot] = -1;
   transferDone(engine, scope.options.blocks, inquiry.slot, context.now, presentTokens);
   scope.options.blocks.computed?.(engine.pool, inquiry.slot, presentTokens);
+}
+
+/** Who takes the transfers that leave an engine. */
+function transferActor<Pool>(scope: EngineScope<Pool>, engine: number): ActorId {
+  const fabric = scope.options.fabric;
+  return (fabric?.endpointOf?.(fabric.nodeOf(engine)) ?? scope.fabricId.list[0]) as ActorId;
 }

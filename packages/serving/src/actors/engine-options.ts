@@ -8,6 +8,8 @@ import type { OnboardPlanner } from './onboarding.js';
 export interface EngineFabric {
   readonly actor: ActorReference;
   readonly delayNs: number;
+  /** Where transfers from a node are asked for, when each node has an actor of its own (chunk fidelity): its id. Default `actor`. */
+  readonly endpointOf?: (node: number) => number;
   /** Node of the topology at which an engine (by actor id) sends and receives KV. */
   readonly nodeOf: (engine: number) => number;
 }
