@@ -177,7 +177,7 @@ export function frontendLane(simulation: Simulation): string {
 
 function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpus: readonly ActorReference[][]) {
   const note = (name: string, ...names: string[]) => {
-    return (state: FrontendState, view: never, context: Context): void => {
+    return (state: FrontendState, view: unknown, context: Context): void => {
       const fields = names.map((field) => (view as Record<string, number>)[field]!);
       state.diary.push({ name, nowNs: context.now, fields });
     };
@@ -224,7 +224,7 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
         (context.send as (...all: unknown[]) => void)(to, types[act], controlNs, ...rest);
       },
       prefilled(state, view, context) {
-        note('prefilled', 'request', 'startNs', 'endNs', 'hitTokens', 'computedTokens')(state, view as never, context);
+        note('prefilled', 'request', 'startNs', 'endNs', 'hitTokens', 'computedTokens')(state, view, context);
         const { request } = view;
         const { inputTokens, outputTokens, engine, decodeEngine, cancelNs } = spec.requests[request]!;
         const from = state.engineIds[engine]!;
@@ -236,12 +236,12 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
       tierHits: note('tierHits', 'request', 'hitTokensG2', 'hitTokensG3', 'hitTokensG4'),
       firstToken: note('firstToken', 'request', 'atNs', 'transferStartNs', 'transferEndNs', 'transferBytes', 'networkTier'),
       finished(state, view, context) {
-        note('finished', 'request', 'outcome', 'firstTokenNs', 'lastTokenNs', 'outputTokens', 'queuedNs')(state, view as never, context);
+        note('finished', 'request', 'outcome', 'firstTokenNs', 'lastTokenNs', 'outputTokens', 'queuedNs')(state, view, context);
         const { hitTokens, maxGapNs, preemptions, prefillStartNs, prefillEndNs } = view.body;
         state.diary.at(-1)!.account = { hitTokens: [...hitTokens], maxGapNs, preemptions, prefillStartNs, prefillEndNs };
       },
       refused(state, view, context) {
-        note('refused', 'request', 'reason', 'stage')(state, view as never, context);
+        note('refused', 'request', 'reason', 'stage')(state, view, context);
         // Nobody else is tried; the prefill engine must not hold the KV for ever.
         const { engine, decodeEngine } = spec.requests[view.request]!;
         if (view.stage === 2 && decodeEngine !== undefined)
@@ -249,7 +249,7 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
       },
       tokens: note('tokens', 'request', 'count', 'atNs'),
       kvEvents(state, view, context) {
-        note('kvEvents', 'engine', 'sequence')(state, view as never, context);
+        note('kvEvents', 'engine', 'sequence')(state, view, context);
         state.diary.at(-1)!.events = { kinds: [...view.body.kinds], identities: [...view.body.identities] };
       },
       loadReport: note('loadReport', 'engine', 'queuedTokens', 'runningSequences', 'waitingSequences', 'usedBlocks', 'totalBlocks'),

@@ -8,8 +8,8 @@ import type { TierKindOptions, TierSetup } from './tier-options.js';
 import { tierCounts, tierLoad } from './tier-records.js';
 import { createTierState, type TierState, type TierTotals, type TierTransfer } from './tier-state.js';
 
-export const tierWake = message('tierWake');
-export const tierSeries = message('tierSeries');
+const tierWake = message('tierWake');
+const tierSeries = message('tierSeries');
 
 const messages = { offload, lookup, fetch, transferEnded, tierWake, tierSeries };
 

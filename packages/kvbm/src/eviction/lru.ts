@@ -13,7 +13,7 @@ export interface LruState {
   newest: number;
 }
 
-export function lruStored(_state: LruState, _view: CacheView, _node: number): void {}
+function lruStored(_state: LruState, _view: CacheView, _node: number): void {}
 
 export function lruReleased(state: LruState, _view: CacheView, node: number): void {
   const newest = state.newest;
@@ -32,7 +32,7 @@ export function lruRemoved(state: LruState, view: CacheView, node: number): void
   if (view.refs[node] === 0) unlink(state, node);
 }
 
-export function lruVictim(state: LruState): number {
+function lruVictim(state: LruState): number {
   return state.oldest;
 }
 

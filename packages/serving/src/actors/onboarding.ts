@@ -63,7 +63,7 @@ export function findableBlocks(chain: Float64Array, inputTokens: number, blockTo
   return Math.min(chain.length, Math.floor((inputTokens - 1) / blockTokens));
 }
 
-export function heldInTiers(inquiry: Inquiry): number {
+function heldInTiers(inquiry: Inquiry): number {
   let blocks = 0;
   for (const held of inquiry.held) blocks += held;
   return blocks;
@@ -156,7 +156,7 @@ export function dropInquiry<Pool>(scope: EngineScope<Pool>, state: EngineActorSt
 }
 
 /** Lets go of what a tier holds for a question. */
-export function unpin<Pool>(
+function unpin<Pool>(
   scope: EngineScope<Pool>,
   state: EngineActorState<Pool>,
   context: Context,
@@ -169,7 +169,7 @@ export function unpin<Pool>(
   context.send(state.tiers[tier] as ActorId, fetch, tierDelayNs(scope, state, tier), question, 0, 0);
 }
 
-export function tierDelayNs<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, tier: number): number {
+function tierDelayNs<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, tier: number): number {
   const tiers = scope.options.tiers;
   if (tiers === undefined) throw new Error('engine: it has tier actors but its kind has no tiers option; give one');
   return tiers.lastIsRemote && tier === state.tiers.length - 1 ? tiers.remoteDelayNs : tiers.localDelayNs;
