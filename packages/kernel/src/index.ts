@@ -13,7 +13,7 @@ export type { Pace, PacingReport } from './pacing.js';
 export { copyValue, packValue, unpackValue } from './plain-data.js';
 export { defineProgram, modelOf, type Program } from './program.js';
 export type { RecordSink, RunRecord } from './records.js';
-export { type Run, type RunOptions, type RunResult, run, startRun } from './run.js';
+export { type PreparedThreads, prepareThreads, type Run, type RunOptions, type RunResult, run, startRun } from './run.js';
 export type { ShardChoice } from './shard-choice.js';
 export { Simulation, type SimulationOptions } from './simulation.js';
 export { maximumTimeNs, microsecondNs, millisecondNs, secondNs } from './time.js';

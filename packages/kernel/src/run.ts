@@ -53,6 +53,8 @@ export interface RunOptions {
   readonly live?: boolean;
   /** Hide clocks, Math.random, timers and shared memory from handlers on worker threads (default true). */
   readonly guards?: boolean;
+  /** Threads started ahead by `prepareThreads`; the run takes them over and ends them. */
+  readonly threads?: PreparedThreads;
   /** Old-generation heap of each worker thread in MB (default: Node's own). */
   readonly workerHeapMb?: number;
   /** A shell command that replays this run; printed with every failure. */
@@ -81,6 +83,27 @@ export interface RunResult {
   readonly restarts: number;
   /** Two fingerprint lanes an actor, by id. */
   readonly lanes: Int32Array;
+}
+
+/** Worker threads that start, and load a program, while their run is still being prepared. They belong to one run. */
+export interface PreparedThreads {
+  /** Settles when every thread has the program. */
+  readonly ready: Promise<void>;
+  /** @internal */
+  readonly pool: ShardPool;
+  /** Ends them; only needed when no run takes them. */
+  destroy(): Promise<void>;
+}
+
+/** Starts `count` worker threads and has each load the program, for a later `startRun` with `threads`. @throws KernelError `bad-option`. */
+export function prepareThreads<Parameters>(program: Program<Parameters>, count: number): PreparedThreads {
+  checkShards(count);
+  if (program.module === undefined)
+    throw new KernelError('bad-option', `program '${program.name}' has no module URL, so worker threads cannot load it`);
+  const pool = new ShardPool(count);
+  const ready = pool.warm(program.module);
+  ready.catch(() => undefined); // Threads that were ended before they were ready.
+  return { ready, pool, destroy: () => pool.destroy() };
 }
 
 /** A run under way. */
@@ -293,7 +316,9 @@ class Coordinator implements Run {
     const chooser = shards === 'auto' ? new ShardChooser(this.model) : undefined;
     const threads = (chooser?.maximumShards ?? (shards as number)) + (transport === 'bridged' ? 1 : 0);
     const heap = workerHeapMb === undefined ? {} : { maxOldGenerationSizeMb: workerHeapMb };
-    let pool = new ShardPool(threads, heap);
+    const prepared = this.#options.threads?.pool;
+    if (prepared !== undefined && prepared.threads < threads) await prepared.destroy();
+    let pool = prepared !== undefined && prepared.threads >= threads ? prepared : new ShardPool(threads, heap);
     const renewPool = async (): Promise<ShardPool> => {
       await pool.destroy();
       pool = new ShardPool(threads, heap);

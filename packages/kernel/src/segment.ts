@@ -92,6 +92,11 @@ export class ShardPool {
     return this.#pool.run(task, { transferList: [task.port] }) as Promise<ShardResult>;
   }
 
+  /** Has every thread load a program, so that a run finds it there. */
+  async warm(module: string): Promise<void> {
+    await Promise.all(Array.from({ length: this.threads }, () => this.#pool.run(module, { name: 'warm' })));
+  }
+
   runBridge(task: BridgeTask): Promise<void> {
     return this.#pool.run(task, { filename: new URL('./bridge-worker.js', import.meta.url).href }) as Promise<void>;
   }

@@ -23,6 +23,11 @@ const atomics = Atomics;
 const flushBytes = 1 << 18;
 const flushMs = 50;
 
+/** A task ahead of a run: loads its program. A module that cannot be loaded is reported by the run. */
+export async function warm(module: string): Promise<void> {
+  await loadProgram(module).catch(() => undefined);
+}
+
 /** The piscina task: runs one shard from start to stop. Errors come back as data, so that nothing of them is lost between threads. */
 export default async function runShard(task: ShardTask): Promise<ShardResult> {
   const { shard, shardCount } = task.link;
