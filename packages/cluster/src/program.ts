@@ -29,14 +29,13 @@ export interface ClusterParameters {
   readonly seriesNs: number;
 }
 
-/** Names of actors that results refer to. */
-export const clientName = 'clients/client0';
-export const fabricName = 'fabric';
+/** Name of the fabric's actor and cell. */
+const fabricName = 'fabric';
 
 /** Period after which ITL gaps leave an engine where there are no time series. */
 const gapPeriodNs = 10e9;
 
-/** The whole cluster as actors: see the package's documentation for cells, classes and delays. */
+/** The whole cluster as actors: docs/scenarios.md tells of cells, classes and delays. */
 export default defineProgram<ClusterParameters>(import.meta.url, 'cluster', (world, parameters) => {
   new ClusterBuilder(world, parameters).build();
 });
@@ -45,7 +44,10 @@ export default defineProgram<ClusterParameters>(import.meta.url, 'cluster', (wor
 interface Delays {
   readonly client: number;
   readonly control: number;
+  /** Inside and between servers and fabric. */
   readonly server: number;
+  readonly notice: number;
+  readonly release: number;
 }
 
 class ClusterBuilder {
@@ -72,6 +74,8 @@ class ClusterBuilder {
       client: Math.round(delays.clientUs * 1e3),
       control: Math.round(delays.controlUs * 1e3),
       server: Math.max(1, Math.round(cluster.fabric.delayUs * 1e3)),
+      notice: Math.max(1, Math.round(cluster.fabric.noticeUs * 1e3)),
+      release: Math.max(1, Math.round(delays.releaseUs * 1e3)),
     };
     this.#topology = buildTopology(this.#plan.topologySpec);
   }
@@ -86,7 +90,7 @@ class ClusterBuilder {
   }
 
   #declareLookahead(): void {
-    const { client, control, server } = this.#delays;
+    const { client, control, server, notice, release } = this.#delays;
     const both = (a: string, b: string, delayNs: number): void => {
       this.#world.lookahead(a, b, delayNs);
       if (a !== b) this.#world.lookahead(b, a, delayNs);
@@ -94,11 +98,15 @@ class ClusterBuilder {
     both('client', 'control', client);
     both('control', 'server', control);
     both('control', 'control', control);
-    both('server', 'server', server);
-    both('server', 'fabric', server);
+    // At chunk fidelity an engine asks the server that its KV comes from for the transfer.
+    const isChunk = this.#plan.scenario.cluster.fabric.fidelity === 'chunk';
+    both('server', 'server', isChunk ? Math.min(server, release) : release);
     both('server', 'storage', server);
-    both('storage', 'fabric', server);
-    this.#world.lookahead('fabric', 'control', server);
+    for (const from of ['server', 'storage']) {
+      this.#world.lookahead(from, 'fabric', server);
+      this.#world.lookahead('fabric', from, notice);
+    }
+    this.#world.lookahead('fabric', 'control', notice);
     for (const to of ['server', 'fabric', 'control']) this.#world.lookahead('faults', to, server);
   }
 
@@ -107,7 +115,7 @@ class ClusterBuilder {
     const { fabric } = scenario.cluster;
     const common = {
       topology: this.#topology,
-      leastDelayNs: this.#delays.server,
+      leastDelayNs: this.#delays.notice,
       avoidBelowShare: fabric.avoidBelowShare,
       unreachableAfterNs: Math.round(fabric.unreachableAfterSeconds * 1e9),
       reportPeriodNs: this.#parameters.seriesNs,
@@ -142,7 +150,6 @@ class ClusterBuilder {
   #addControl(): void {
     const { scenario, groups, engines } = this.#plan;
     const { router, planner } = scenario;
-    const cell = this.#world.cell('control', { class: 'control', weight: Math.max(1, engines.length / 4) });
     const group = groups[0] as GroupPlan;
     const options: FrontendOptions = {
       engines: this.#engines,
@@ -165,7 +172,11 @@ class ClusterBuilder {
         : { replicaSync: { frontends: this.#frontends, periodNs: Math.round(router.replicaSyncMs * 1e6), delayNs: this.#delays.control } }),
     };
     const kind = createFrontendKind(options);
-    for (let index = 0; index < router.frontends; index++) this.#frontends.push(cell.actor(`frontend${index}`, kind, undefined));
+    // Where every token is sent, frontends do most of the work.
+    const weight = Math.max(1, (engines.length * (scenario.telemetry.streamTokens ? 16 : 0.25)) / router.frontends);
+    for (let index = 0; index < router.frontends; index++) {
+      this.#frontends.push(this.#world.actor(`control/frontend${index}`, kind, undefined, { class: 'control', weight }));
+    }
     if (planner.policy === 'static') return;
     const plannerKind = createPlannerKind({
       engines: this.#engines,
@@ -174,7 +185,7 @@ class ClusterBuilder {
       switchNs: Math.round(planner.switchSeconds * 1e9),
       startNs: Math.round(planner.startSeconds * 1e9),
     });
-    this.#planner = [cell.actor('planner', plannerKind, undefined)];
+    this.#planner = [this.#world.actor('control/planner', plannerKind, undefined, { class: 'control' })];
   }
 
   #policy<Kind extends PolicyKind>(kind: Kind, spec: PolicySpec): BoundPolicy<PolicyOf[Kind]> {
@@ -236,7 +247,7 @@ class ClusterBuilder {
       blocks: poolBlocks({ prefixCaching: group.prefixCaching, eviction: group.eviction, namedEventsOnly: !tiers.any }),
       kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
       controlDelayNs: control,
-      serverDelayNs: server,
+      serverDelayNs: this.#delays.release,
       ...(this.#fabric === undefined
         ? {}
         : {
@@ -267,11 +278,11 @@ class ClusterBuilder {
 
   #enginePromises(): Pick<EngineKindOptions<EnginePool>, 'promises' | 'sendsTo'> {
     const { control, server } = this.#delays;
-    const toControl = { to: this.#frontends[0] as ActorReference, delayNs: control };
-    if (this.#fabric === undefined) return { promises: [toControl], sendsTo: ['control'] };
+    const toControl = [...this.#frontends, ...this.#planner].map((to) => ({ to, delayNs: control }));
+    if (this.#fabric === undefined) return { promises: toControl, sendsTo: ['control'] };
     // At chunk fidelity an engine talks to its own server and to others only.
-    if (this.#endpointOf !== undefined) return { promises: [toControl], sendsTo: ['control', 'server'] };
-    return { promises: [toControl, { to: this.#fabric, delayNs: server }], sendsTo: ['control', 'server', 'fabric', 'storage'] };
+    if (this.#endpointOf !== undefined) return { promises: toControl, sendsTo: ['control', 'server'] };
+    return { promises: [...toControl, { to: this.#fabric, delayNs: server }], sendsTo: ['control', 'server', 'fabric', 'storage'] };
   }
 
   /** Node of the topology where an engine, by actor id, sends and receives KV: its first GPU. */

@@ -94,7 +94,7 @@ export const jobs: readonly JobSpec[] = [
 ];
 
 function streaming(): string[] {
-  return ['telemetry.streamTokens=true', 'workload.requests=20000'];
+  return ['telemetry.streamTokens=true', 'workload.requests=20000', 'router.frontends=8'];
 }
 
 function job(

@@ -7,6 +7,7 @@ const task = JSON.parse(process.argv[2] as string) as JobTask;
 let windows: WindowCounts | null = null;
 const summary = await runScenario({
   ...task,
+  threadsFirst: true,
   ...(task.shards === 1 ? {} : { onWindows: (counts: WindowCounts) => (windows = counts) }),
 });
 const { userCPUTime, systemCPUTime } = process.resourceUsage();

@@ -15,7 +15,16 @@ import {
   type Scenario,
   seriesPeriodNs,
 } from '@braess/cluster';
-import { type Pace, type PacingReport, type Run, RunObserver, type RunResult, startRun } from '@braess/kernel';
+import {
+  type Pace,
+  type PacingReport,
+  type PreparedThreads,
+  prepareThreads,
+  type Run,
+  RunObserver,
+  type RunResult,
+  startRun,
+} from '@braess/kernel';
 import { closeRunFolder, type FolderSummary, openRunFolder, type RunFolder, SERIES_METRICS, type SummaryOptions } from '@braess/telemetry';
 import type { RequestTable } from '@braess/workload';
 import { countWindows, type WindowCounts } from './window-bound.js';
@@ -36,6 +45,8 @@ export interface RunScenarioOptions {
   readonly strict?: boolean;
   /** 'memory' runs on this thread. */
   readonly transport?: 'threads' | 'memory' | 'bridged';
+  /** Begin with the workload, and the count of wall time, only when the threads have started: for measurements. */
+  readonly threadsFirst?: boolean;
   /** Told, at the end, how events fell into windows; collecting that costs time. */
   readonly onWindows?: (counts: WindowCounts) => void;
   /** Command that repeats the run; printed with failures. */
@@ -78,9 +89,17 @@ export async function runScenario(options: RunScenarioOptions): Promise<Scenario
   const read = readScenario(options.file, options.settings);
   const plan = planCluster(read);
   const folder = options.out ?? freeFolder(read.scenario.name);
-  const startedMs = performance.now();
-  const { table } = await loadWorkload(read);
-  return runLoaded({ read, plan, table, folder, startedMs }, options);
+  const { shards = 1, transport = 'threads' } = options;
+  const threads = transport === 'threads' && shards !== 'auto' ? prepareThreads(clusterProgram, shards) : undefined;
+  try {
+    if (options.threadsFirst === true) await threads?.ready;
+    const startedMs = performance.now();
+    // The threads start and load the program meanwhile.
+    const { table } = await loadWorkload(read);
+    return await runLoaded({ read, plan, table, folder, startedMs, threads }, options);
+  } finally {
+    await threads?.destroy();
+  }
 }
 
 interface Loaded {
@@ -89,6 +108,7 @@ interface Loaded {
   readonly table: RequestTable;
   readonly folder: string;
   readonly startedMs: number;
+  readonly threads: PreparedThreads | undefined;
 }
 
 async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<ScenarioSummary> {
@@ -108,6 +128,7 @@ async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<S
       strict,
       transport,
       observer,
+      ...(loaded.threads === undefined ? {} : { threads: loaded.threads }),
       ...(scenario.untilSeconds === undefined ? {} : { untilNs: Math.round(scenario.untilSeconds * 1e9) }),
       ...(replay === undefined ? {} : { replay }),
       sink: { write: (records) => recorder?.write(records) },

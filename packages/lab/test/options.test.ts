@@ -114,6 +114,7 @@ const cases: Record<string, Case> = {
     ground: ['workload.requests=20', 'cluster.fabric={fidelity: chunk, chunkBytes: 1000000}'],
     set: 'cluster.fabric.chunkBytes=2000000',
   },
+  'cluster.fabric.noticeUs': { set: 'cluster.fabric.noticeUs=500' },
   'cluster.fabric.delayUs': { set: 'cluster.fabric.delayUs=50' },
   'cluster.fabric.avoidBelowShare': {
     ground: [...busy, 'faults=[{kind: link-share, atSeconds: 0, from: pod0/rack0/leaf0, to: pod0/spine0, share: 0.01}]'],
@@ -288,6 +289,7 @@ const cases: Record<string, Case> = {
   'telemetry.firstTokenAt': { set: 'telemetry.firstTokenAt=prefill' },
   'telemetry.streamTokens': { set: 'telemetry.streamTokens=true' },
   'delays.clientUs': { set: 'delays.clientUs=3000' },
+  'delays.releaseUs': { ground: ['serving[0].kvBlocks=150', ...busy], set: 'delays.releaseUs=20000' },
   'delays.controlUs': { set: 'delays.controlUs=3000' },
 };
 

@@ -1,3 +1,4 @@
+import { parseScenario, validateScenario } from '@braess/cluster';
 import { RunObserver } from '@braess/kernel';
 import { conservationFaults, countWindows, kneeOf } from '@braess/lab';
 import { explainRequest, queryRun, readManifest } from '@braess/telemetry';
@@ -105,6 +106,34 @@ describe('the books balance', () => {
       'select sum((last_token_ns - first_token_ns)) / sum(output_tokens - 1) / 1e6 from requests where output_tokens > 1',
     );
     expect(run.itlMs?.mean).toBeCloseTo((gaps.rows[0] as number[])[0] as number, 6);
+  });
+});
+
+describe('the estimated saturation', () => {
+  const text = `
+serving: [{ count: 2, role: prefill, maxBatchedTokens: 4096 }, { count: 2, role: decode, maxBatchedTokens: 4096 }]
+cluster: { gpusPerServer: 4 }
+workload:
+  requests: 600
+  source:
+    kind: independent
+    arrivals: { kind: constant, ratePerSecond: 1 }
+    inputTokens: { kind: constant, tokens: 2000 }
+    outputTokens: { kind: constant, tokens: 20 }
+  slo: { ttftMs: 1000 }
+`;
+
+  it('is where a constant load stops being served in time', async () => {
+    const report = await validateScenario(parseScenario(text, 'saturation.yaml'));
+    expect(report.saturation.limit).toBe('prefill');
+    const rate = report.saturation.requestsPerSecond;
+    const below = await runText(text, [`workload.rateFactor=${0.9 * rate}`]);
+    expect(below.sloAttainment).toBe(1);
+    const above = await runText(text, [`workload.rateFactor=${2 * rate}`]);
+    expect(above.sloAttainment).toBeLessThan(1);
+    // What is served when all is offered at once is what the engines can do; filling and draining the pipeline cost a little.
+    expect(above.requestsPerSecond).toBeGreaterThan(0.9 * rate);
+    expect(above.requestsPerSecond).toBeLessThan(1.1 * rate);
   });
 });
 

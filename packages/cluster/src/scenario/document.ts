@@ -173,7 +173,7 @@ function isUnder(key: string, path: string): boolean {
 }
 
 /** Sets one value, `serving[0].count=4` or `router.policy=kv`; the value is YAML. */
-export function applySetting(document: ScenarioDocument, setting: string): void {
+function applySetting(document: ScenarioDocument, setting: string): void {
   const equals = setting.indexOf('=');
   const place: Place = { file: `--set ${setting}`, line: 0, column: 0 };
   if (equals < 1) fail(place, '', 'must have the form path=value, e.g. router.policy=kv or serving[0].count=4');

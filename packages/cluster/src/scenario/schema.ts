@@ -6,10 +6,10 @@ const count = (description: string, least = 1) => z.int().min(least).describe(de
 const positive = (description: string) => z.number().positive().finite().describe(description);
 const share = (description: string) => z.number().min(0).max(1).describe(description);
 
-export const roles = ['aggregated', 'prefill', 'decode'] as const;
-export const precisions = ['bf16', 'fp8', 'int8', 'fp4'] as const;
-export const linkClasses = ['nvlink', 'pcie', 'host', 'nic', 'leaf-uplink', 'core-uplink', 'gateway', 'inter-zone', 'storage'] as const;
-export const evictionPolicies = ['lru', 'lfu', 'fifo', 's3-fifo', 'cost-aware', 'lineage'] as const;
+const roles = ['aggregated', 'prefill', 'decode'] as const;
+const precisions = ['bf16', 'fp8', 'int8', 'fp4'] as const;
+const linkClasses = ['nvlink', 'pcie', 'host', 'nic', 'leaf-uplink', 'core-uplink', 'gateway', 'inter-zone', 'storage'] as const;
+const evictionPolicies = ['lru', 'lfu', 'fifo', 's3-fifo', 'cost-aware', 'lineage'] as const;
 
 const linkSpeeds = z
   .strictObject({
@@ -60,7 +60,8 @@ const topologySchema = z.strictObject({
 const fabricSchema = z.strictObject({
   fidelity: z.enum(['flow', 'chunk']).default('flow').describe('flow: max-min fair rates; chunk: store and forward through port queues'),
   chunkBytes: count('Bytes that move as one at chunk fidelity').default(65_536),
-  delayUs: positive('Least delay of a message between servers and fabric, us').default(5),
+  delayUs: positive('Engine to fabric, one way, us: posting a transfer').default(5),
+  noticeUs: positive('Least time until the end of a transfer is noticed at the engine, us (a polling thread; assumed)').default(50),
   avoidBelowShare: share('Where hashing has a choice, links below this share of their capacity are passed over').default(0),
   unreachableAfterSeconds: positive('How long a transfer without any way stands still before it fails').default(1),
   background: z
@@ -238,6 +239,7 @@ const telemetrySchema = z.strictObject({
 const delaysSchema = z.strictObject({
   clientUs: positive('Client to frontend, one way, us').default(100),
   controlUs: positive('Frontend to engine, one way, us').default(500),
+  releaseUs: positive('Engine to engine, one way, us: the notice that held KV may go').default(500),
 });
 
 const plannerSchema = z.strictObject({

@@ -150,5 +150,3 @@ export const workloadSchema = z.strictObject({
   tenants: z.array(tenantSchema).default([]),
   slo: sloSchema.optional().describe('What a request must meet to count as good'),
 });
-
-export type Workload = z.output<typeof workloadSchema>;

@@ -1,0 +1,139 @@
+import { existsSync, readFileSync } from 'node:fs';
+import type { ScenarioReport } from '@braess/cluster';
+import type { ScenarioSummary, Sweep } from '@braess/lab';
+import { describe, expect, it } from 'vitest';
+import { braess } from './braess-process.js';
+import { temporaryFolder } from './temporary-folder.js';
+
+const folder = temporaryFolder();
+let runs = 0;
+const out = (): string => folder.path(`run${++runs}`);
+
+async function runJson(
+  ...words: string[]
+): Promise<{ code: number | null; summary: ScenarioSummary & { report: string | null }; err: string }> {
+  const { code, out: printed, err } = await braess(['run', ...words, '--json']);
+  expect(printed.trimEnd().split('\n'), err).toHaveLength(1);
+  return { code, summary: JSON.parse(printed), err };
+}
+
+describe('braess run', () => {
+  it('--json prints one object with every key there is to have, and writes a folder with a report', async () => {
+    const path = out();
+    const { code, summary } = await runJson('configs/quickstart.yaml', '--set', 'workload.requests=150', '--out', path);
+    expect(code).toBe(0);
+    expect(summary).toMatchObject({ submitted: 150, completed: 150, rejected: 0, failed: 0, inFlight: 0, folder: path });
+    for (const key of [
+      'fingerprint',
+      'simulatedSeconds',
+      'wallSeconds',
+      'requestsPerSecond',
+      'outputTokensPerSecond',
+      'goodput',
+      'events',
+      'peakRssMb',
+    ]) {
+      expect(summary).toHaveProperty(key);
+    }
+    expect(Object.keys(summary.hitRates)).toEqual(['g1', 'g2', 'g3', 'g4', 'total']);
+    for (const latency of ['ttftMs', 'itlMs', 'tpotMs', 'e2eMs', 'transferMs'] as const) {
+      for (const part of ['mean', 'p50', 'p90', 'p99'] as const) expect(summary[latency]?.[part]).toBeGreaterThan(0);
+    }
+    expect(readFileSync(summary.report as string, 'utf8')).toContain('<svg');
+    for (const file of ['manifest.json', 'requests.parquet', 'series.parquet', 'decisions.parquet', 'summary.json']) {
+      expect(existsSync(`${path}/${file}`), file).toBe(true);
+    }
+  });
+
+  it('--trace, --seed, --until, --warmup and --shards do what they say', async () => {
+    const trace = folder.file(
+      'trace.csv',
+      `request_id,arrival_s,input_tokens,output_tokens\n${Array.from({ length: 40 }, (_, row) => `${row},${row / 10},300,20`).join('\n')}\n`,
+    );
+    const words = ['configs/j8.yaml', '--trace', trace, '--no-report'];
+    const one = (await runJson(...words, '--out', out())).summary;
+    expect(one.submitted).toBe(40);
+    const two = (await runJson(...words, '--shards', '2', '--out', out())).summary;
+    expect(two.fingerprint).toBe(one.fingerprint);
+    const seeded = (await runJson(...words, '--seed', '7', '--out', out())).summary;
+    expect(seeded.seed).toBe('7');
+    expect(seeded.fingerprint).not.toBe(one.fingerprint);
+    const cut = await runJson(...words, '--until', '2s', '--warmup', '500ms', '--out', out());
+    expect(cut.code).toBe(0);
+    expect(cut.summary).toMatchObject({ stopped: true, simulatedSeconds: 2 });
+    expect(cut.summary.submitted).toBeLessThan(25);
+  });
+
+  it('the exit code says what became of it', async () => {
+    const small = ['configs/j8.yaml', '--set', 'workload.requests=40', '--no-report'];
+    const lost = await runJson(...small, '--set', 'serving[0].maxModelTokens=1500', '--out', out());
+    expect(lost.code).toBe(3);
+    expect(lost.summary.lost).toBe(lost.summary.rejected);
+    expect(lost.summary.lost).toBeGreaterThan(0);
+    const mistake = await braess(['run', ...small, '--set', 'router.policy=kvv']);
+    expect(mistake).toMatchObject({ code: 1, out: '' });
+    expect(mistake.err).toContain('did you mean "kv"?');
+    expect((await braess(['run', ...small, '--shards', 'many'])).code).toBe(2);
+    expect((await braess(['run', ...small, '--until', 'soon'])).code).toBe(2);
+    const twice = out();
+    await runJson(...small, '--out', twice);
+    expect(await braess(['run', ...small, '--out', twice])).toMatchObject({ code: 1, out: '' });
+  });
+
+  it('Ctrl-C writes what there is and ends with 130', async () => {
+    // Paced, so that it cannot be over before.
+    const path = out();
+    const { code, out: printed } = await braess(['run', 'configs/j8.yaml', '--pace', '1', '--no-report', '--json', '--out', path], 5000);
+    const summary = JSON.parse(printed) as ScenarioSummary;
+    expect(code).toBe(130);
+    expect(summary).toMatchObject({ stopped: true, faults: [] });
+    expect(summary.submitted).toBe(summary.completed + summary.inFlight);
+    expect(JSON.parse(readFileSync(`${path}/manifest.json`, 'utf8'))).toMatchObject({ status: 'interrupted' });
+  });
+
+  it('--sweep prints one table and a plot, and marks the knee', async () => {
+    const words = [
+      'run',
+      'configs/j8.yaml',
+      '--set',
+      'workload.requests=150',
+      '--set',
+      'workload.slo={ttftMs: 120}',
+      '--sweep',
+      'workload.rateFactor=1,4,40',
+    ];
+    const { code, out: printed } = await braess([...words, '--out', out()]);
+    expect(code).toBe(0);
+    expect(printed).toMatch(/knee: workload\.rateFactor = (1|4) is the last point/);
+    const json = await braess([...words, '--json', '--out', out()]);
+    const sweep = JSON.parse(json.out) as Sweep;
+    expect(sweep.points.map(({ value }) => value)).toEqual(['1', '4', '40']);
+    const met = sweep.points.map(({ summary }) => summary?.sloAttainment as number);
+    expect(met[0]).toBeGreaterThan(met[2] as number);
+    const first = met.findIndex((share) => share < sweep.sloShare);
+    expect(sweep.knee).toBe(first < 0 ? 2 : first - 1);
+  });
+});
+
+describe('braess validate', () => {
+  it('prints blocks, memory, saturation and defaults', async () => {
+    const { code, out: printed } = await braess(['validate', 'configs/mooncake-64gpu.yaml', '--json']);
+    expect(code).toBe(0);
+    const report = JSON.parse(printed) as ScenarioReport;
+    // Llama-3.1-70B: 327,680 bytes a token at 16 bit over 4 GPUs.
+    expect(report.groups[0]).toMatchObject({ kvBytesPerTokenPerGpu: 327_680 / 4, engines: 6, tensorParallel: 4 });
+    expect(report.saturation.requestsPerSecond).toBeGreaterThan(0);
+    const defaults = report.defaults.map(({ path }) => path);
+    expect(defaults).toContain('router.maxAttempts');
+    expect(defaults).not.toContain('router.policy');
+    const text = await braess(['validate', 'configs/mooncake-64gpu.yaml']);
+    expect(text.out).toContain('estimated saturation');
+  });
+
+  it('names a mistake with its place', async () => {
+    const file = folder.file('bad.yaml', 'serving:\n  - cuont: 1\nworkload: { source: { kind: mooncake-like } }\n');
+    const { code, err } = await braess(['validate', file]);
+    expect(code).toBe(1);
+    expect(err).toContain(`${file}:2:5: serving[0].cuont is no option; did you mean "count"?`);
+  });
+});
