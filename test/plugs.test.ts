@@ -69,6 +69,29 @@ export const dice = defineRouterPolicy({
   });
 });
 
+describe('a router from a package', () => {
+  it('is found from the folder of the scenario, by the name of an export', async () => {
+    project.write(
+      'node_modules/acme-router/package.json',
+      '{ "name": "acme-router", "version": "1.0.0", "type": "module", "exports": "./index.js" }',
+    );
+    project.write(
+      'node_modules/acme-router/index.js',
+      `${header('Router')}
+export const last = defineRouterPolicy({
+  name: 'last',
+  description: 'The last engine.',
+  parameters: z.strictObject({}),
+  choose: (view) => view.candidates[view.count - 1],
+});
+`,
+    );
+    const { query } = await project.runOnShards('scenario.yaml', ['router.policy=package:acme-router#last']);
+    const workers = await query('select distinct prefill_worker, decode_worker from requests');
+    expect(workers).toEqual([{ prefill_worker: smallEngines[1], decode_worker: smallEngines[4] }]);
+  });
+});
+
 describe('a planner from a file', () => {
   const scenario = `extends: scenario.yaml
 router: { policy: round-robin, loadReportMs: 50 }
@@ -284,7 +307,8 @@ workload:
     ['state.idle.length + 1e6', 'victim() gave 10000'],
     ['Number.NaN', 'victim() gave NaN'],
   ])('stops the run with its file when it goes wrong: %s', async (victim, message) => {
-    const file = project.write('policies/wrong.ts', queue('wrong', victim));
+    // A name of its own: within one process a file is loaded once.
+    const file = project.write(`policies/wrong-${victim.replaceAll(/\W/g, '')}.ts`, queue('wrong', victim));
     const failure = await project.run('cached.yaml', eviction(file)).then(String, (error: Error) => error.message);
     expect(failure).toContain(`(${file})`);
     expect(failure).toContain(message);
@@ -429,6 +453,26 @@ export default define${kind}Policy({ name: 'broken', description: 'Goes wrong.',
     const failure = await project.run('scenario.yaml', given).then(String, (error: Error) => error.message);
     expect(failure).toContain(`${kind.toLowerCase()} policy 'broken' (${file}), asked`);
     expect(failure).toContain(message);
+  });
+
+  it.each([
+    ['Math.random()', 'Math.random'],
+    ['Date.now()', 'Date.now'],
+  ])('a router that calls %s', async (call, name) => {
+    const file = project.write(
+      'policies/forbidden.ts',
+      `${header('Router')}
+export default defineRouterPolicy({
+  name: 'forbidden',
+  description: 'Breaks a rule.',
+  parameters: z.strictObject({}),
+  choose: (view) => view.candidates[Math.floor(${call}) % view.count]!,
+});
+`,
+    );
+    const failure = await project.run('scenario.yaml', [`router.policy=${file}`], 2).then(String, (error: Error) => error.message);
+    expect(failure).toContain(`router policy 'forbidden' (${file}), asked for the prefill engine of request 0 (`);
+    expect(failure).toContain(name);
   });
 
   it('before it runs when it is no policy, of another kind, misspelt, or given parameters that it does not take', async () => {

@@ -4,6 +4,7 @@ export function replayCommand(words: readonly string[], options: Readonly<Record
   return [...words, ...parts].join(' ');
 }
 
-function quoted(text: string): string {
+/** One word of a shell command. */
+export function quoted(text: string): string {
   return /^[\w.:/@+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -13,6 +13,7 @@ export type KernelErrorCode =
   | 'forbidden'
   | 'handler-failed'
   | 'handler-stalled'
+  | 'sink-failed'
   | 'worker-lost'
   | 'bad-checkpoint'
   | 'handshake'

@@ -34,19 +34,24 @@ export class EventSlab {
   integers: Int32Array<ArrayBuffer>;
   /** Links of free slots, and of queue buckets. */
   next: Int32Array<ArrayBuffer>;
-  /** Bodies by slot; touched only where the body flag is set. */
+  /** Bodies by slot, and about how many bytes each holds; touched only where the body flag is set. */
   readonly bodies: unknown[] = [];
+  private readonly bodySizes: number[] = [];
+  private bodyBytes = 0;
   readonly cursor: EventCursor;
   liveCount = 0;
   private firstFree = -1;
   private unusedFrom = 0;
   capacity: number;
   private readonly maximumSlots: number;
+  private readonly limitBytes: number;
 
-  /** @param limitBytes greatest size of the slab; passing it throws a `limit` error. */
-  constructor(limitBytes: number, initialCapacity = 1024) {
+  /** @param limitBytes greatest size of the slab, and of the bodies beside it; passing either throws a `limit` error. */
+  constructor(limitBytes: number, wantedCapacity = 1024) {
+    this.limitBytes = limitBytes;
+    this.maximumSlots = Math.max(1, Math.floor(limitBytes / (slotWords * 8 + 4)));
+    const initialCapacity = Math.min(wantedCapacity, this.maximumSlots);
     this.capacity = initialCapacity;
-    this.maximumSlots = Math.max(initialCapacity, Math.floor(limitBytes / (slotWords * 8 + 4)));
     this.words = new Float64Array(initialCapacity * slotWords);
     this.integers = new Int32Array(this.words.buffer);
     this.next = new Int32Array(initialCapacity);
@@ -68,6 +73,26 @@ export class EventSlab {
     this.liveCount--;
     this.next[slot] = this.firstFree;
     this.firstFree = slot;
+  }
+
+  /** Keeps the body of a slot until `takeBody`. */
+  keepBody(slot: number, body: unknown, bytes: number): void {
+    if (this.bodyBytes + bytes > this.limitBytes) {
+      throw new KernelError(
+        'limit',
+        `a body of about ${bytes} bytes passes the limit of ${this.limitBytes} bytes of pending bodies; raise limits.pendingBytes or send less`,
+      );
+    }
+    this.bodyBytes += bytes;
+    this.bodies[slot] = body;
+    this.bodySizes[slot] = bytes;
+  }
+
+  takeBody(slot: number): unknown {
+    const body = this.bodies[slot];
+    this.bodies[slot] = undefined;
+    this.bodyBytes -= this.bodySizes[slot] as number;
+    return body;
   }
 
   /** True when the event of slot `a` lies before that of slot `b`, their times being equal: step, sender, sequence number. */

@@ -1,7 +1,5 @@
 import type { Context } from './actor.js';
 import { KernelError } from './errors.js';
-import { bodyFlag } from './event-slab.js';
-import type { MessageType } from './message.js';
 import type { Model } from './model.js';
 
 /** A handler as the dispatch loop calls it. */
@@ -25,23 +23,5 @@ export function handlerTable(model: Model, stride: number): (Handler | undefined
 export function refuseReturned(returned: unknown): void {
   if (typeof (returned as { then?: unknown } | null)?.then === 'function') {
     throw new KernelError('forbidden', 'a handler returned a promise; handlers must not await: split the work into messages');
-  }
-}
-
-/** Strict mode's check of what is sent: every field a number, a body just where one is declared. */
-export function checkFields(type: MessageType, flags: number, ...values: readonly unknown[]): void {
-  for (const [index, value] of values.entries()) {
-    if (typeof value !== 'number') {
-      throw new KernelError(
-        'bad-value',
-        `message '${type.name}': field '${type.fields[index] ?? index}' is ${String(value)}; fields are numbers`,
-      );
-    }
-  }
-  if (((flags & bodyFlag) !== 0) !== type.hasBody) {
-    throw new KernelError(
-      'bad-value',
-      `message '${type.name}' ${type.hasBody ? 'is declared with a body; use sendBody' : 'is declared without a body; use send'}`,
-    );
   }
 }

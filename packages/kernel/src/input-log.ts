@@ -1,5 +1,6 @@
 import { KernelError } from './errors.js';
 import type { Model } from './model.js';
+import { checkPlainData } from './plain-check.js';
 import { checkNs } from './time.js';
 
 /** One external input as it is logged: replaying the log gives the same fingerprint. */
@@ -27,6 +28,13 @@ export function inputFields(entry: InputEntry, model: Model): { target: number; 
       `input for '${entry.actor}': kind '${kind.name}' handles no '${entry.message}'; it handles [${kind.messages.map((known) => known.name).join(', ')}]`,
     );
   }
+  const wrong = (entry.fields ?? []).findIndex((value) => typeof value !== 'number' || Number.isNaN(value));
+  if (wrong >= 0) {
+    throw new KernelError(
+      'bad-value',
+      `input '${entry.message}' for '${entry.actor}': field '${type.fields[wrong] ?? wrong}' is ${String(entry.fields?.[wrong])}; fields are numbers`,
+    );
+  }
   const fields = Float64Array.from(entry.fields ?? []);
   if (fields.length !== type.fields.length) {
     throw new KernelError(
@@ -36,6 +44,7 @@ export function inputFields(entry: InputEntry, model: Model): { target: number; 
   }
   if ((entry.body !== undefined) !== type.hasBody)
     throw new KernelError('bad-value', `input '${entry.message}' for '${entry.actor}' ${type.hasBody ? 'needs' : 'takes no'} body`);
+  if (entry.body !== undefined) checkPlainData(entry.body, `the body of input '${entry.message}' for '${entry.actor}'`);
   return { target, number: model.messages.indexOf(type), fields };
 }
 

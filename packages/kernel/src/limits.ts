@@ -2,11 +2,11 @@ import { KernelError } from './errors.js';
 
 /** Limits of a run; each has a default, and passing one is an error that names the object and the limit. */
 export interface Limits {
-  /** Bytes of pending events a shard may hold (default 1 GiB). */
+  /** Bytes of pending events a shard may hold, and as many again of their bodies (default 1 GiB). */
   readonly pendingBytes: number;
   /** Longest chain of zero-delay sends at one instant (default 10,000). */
   readonly zeroDelaySteps: number;
-  /** Bytes of one ring between two shards (default 1 MiB); larger batches pass through it in pieces. */
+  /** Bytes of one ring between two shards (default 1 MiB, less for many shards: see `ringBytesFor`); larger batches pass through it in pieces. */
   readonly ringBytes: number;
   /** Bytes of one batch to one other shard (default 512 MiB). */
   readonly batchBytes: number;
@@ -25,12 +25,27 @@ export const defaultLimits: Limits = {
   handlerLimitMs: 60_000,
 };
 
-/** Fills in defaults. @throws KernelError `bad-option` for a value that is not a positive number. */
+/** Below these a run could not even begin. */
+const leastBytes: readonly (readonly [keyof Limits, number])[] = [
+  ['pendingBytes', 4096],
+  ['batchBytes', 8192],
+  ['ringBytes', 4096],
+];
+
+/** Fills in defaults. @throws KernelError `bad-option` for a value that is not a positive number, or too small. */
 export function resolveLimits(given: Partial<Limits> = {}): Limits {
   const limits = { ...defaultLimits, ...given };
   for (const [name, value] of Object.entries(limits) as [string, number][]) {
     if (!(value > 0)) throw new KernelError('bad-option', `limits.${name} is ${value}; it must be a positive number`);
   }
-  if (limits.ringBytes < 4096) throw new KernelError('bad-option', `limits.ringBytes is ${limits.ringBytes}; at least 4096`);
+  for (const [name, least] of leastBytes) {
+    if (limits[name] < least) throw new KernelError('bad-option', `limits.${name} is ${limits[name]}; it must be at least ${least}`);
+  }
   return limits;
+}
+
+/** Bytes of a ring where none are given: all rings between `shards` shards stay within 64 MiB, none under 64 KiB. A power of two. */
+export function ringBytesFor(shards: number): number {
+  const share = 2 ** 26 / Math.max(1, shards * (shards - 1));
+  return Math.min(defaultLimits.ringBytes, Math.max(2 ** 16, 2 ** Math.floor(Math.log2(share))));
 }

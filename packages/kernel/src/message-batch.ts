@@ -14,13 +14,17 @@ export class MessageBatch {
   /** Earliest arrival in the batch, `Infinity` when empty. */
   earliestNs = Number.POSITIVE_INFINITY;
   private readonly limitBytes: number;
+  private readonly nameOf: (actor: number) => string;
   private words = new Float64Array(1024);
   private integers = new Int32Array(this.words.buffer);
   private used = 0;
   private readonly bodies: unknown[] = [];
+  private bodyBytes = 0;
 
-  constructor(limitBytes: number) {
+  /** @param nameOf names an actor in errors. */
+  constructor(limitBytes: number, nameOf: (actor: number) => string = (actor) => `#${actor}`) {
     this.limitBytes = limitBytes;
+    this.nameOf = nameOf;
   }
 
   append(
@@ -38,7 +42,7 @@ export class MessageBatch {
     f: number,
   ): void {
     const at = this.used;
-    if (at + headerWords + 6 > this.words.length) this.grow();
+    if (at + headerWords + 6 > this.words.length) this.grow(target);
     const words = this.words;
     words[at] = timeNs;
     words[at + 1] = sequence;
@@ -60,8 +64,10 @@ export class MessageBatch {
     if (timeNs < this.earliestNs) this.earliestNs = timeNs;
   }
 
-  /** The body of the message just appended with the body flag. */
-  appendBody(body: unknown): void {
+  /** The body of the message just appended with the body flag, and about how many bytes it holds. */
+  appendBody(body: unknown, bytes = 0, target = -1): void {
+    this.bodyBytes += bytes;
+    if (this.bodyBytes + 8 * this.used > this.limitBytes) this.refuse(target);
     this.bodies.push(body);
   }
 
@@ -76,20 +82,23 @@ export class MessageBatch {
     this.count = 0;
     this.used = 0;
     this.bodies.length = 0;
+    this.bodyBytes = 0;
     this.earliestNs = Number.POSITIVE_INFINITY;
   }
 
-  private grow(): void {
-    if (this.words.byteLength * 2 > this.limitBytes) {
-      throw new KernelError(
-        'limit',
-        `a batch of ${this.count} messages to another shard passes ${this.limitBytes} bytes; raise limits.batchBytes`,
-      );
-    }
+  private grow(target: number): void {
+    if (this.words.byteLength * 2 + this.bodyBytes > this.limitBytes) this.refuse(target);
     const words = new Float64Array(this.words.length * 2);
     words.set(this.words);
     this.words = words;
     this.integers = new Int32Array(words.buffer);
+  }
+
+  private refuse(target: number): never {
+    throw new KernelError(
+      'limit',
+      `a batch of ${this.count} messages to another shard, the last of them to '${this.nameOf(target)}', passes ${this.limitBytes} bytes; raise limits.batchBytes`,
+    );
   }
 }
 

@@ -53,7 +53,7 @@ export function body<Body>(): BodyType<Body> {
 
 /**
  * Declares a message: its name, the names of its numeric fields in the order they are sent, and possibly a body.
- * @throws KernelError `bad-model` for more than six fields, a repeated field, or a reserved name (`sender`, `body`).
+ * @throws KernelError `bad-model` for more than six fields, a repeated field, or a reserved name (`sender`, `body`, what every object has).
  */
 export function message<const Name extends string>(name: Name): MessageType<Name, readonly [], never>;
 export function message<const Name extends string, const Fields extends readonly string[]>(
@@ -71,7 +71,7 @@ export function message(name: string, fields: readonly string[] = [], bodyType?:
     throw new KernelError('bad-model', `message '${name}' has ${fields.length} fields; at most ${maximumFields}: put the rest into a body`);
   }
   for (const field of fields) {
-    if (field === 'sender' || field === 'body')
+    if (field === 'sender' || field === 'body' || field === '' || field in Object.prototype)
       throw new KernelError('bad-model', `message '${name}': '${field}' is reserved; rename the field`);
     if (fields.indexOf(field) !== fields.lastIndexOf(field))
       throw new KernelError('bad-model', `message '${name}' has field '${field}' twice`);
@@ -87,57 +87,37 @@ export const record = message;
 
 /** Builds the reused view of one message type over a shard's cursor. In strict mode reading it after the handler throws. */
 export function createView(type: MessageType, cursor: EventCursor, strict: boolean): unknown {
-  // One class a message type: its getters stay monomorphic, and a handler of one type never sees another's shape.
-  class View {
-    readonly cursor: EventCursor;
-    constructor(source: EventCursor) {
-      this.cursor = source;
-    }
-  }
-  const define = (name: string, read: (this: View) => unknown): void => {
-    const guarded = function (this: View): unknown {
-      if (this.cursor.base < 0)
+  // One class a message type: its getters stay monomorphic, and a handler of one type never sees another's shape. The cursor is held by the
+  // getters, not by the view, and the view is frozen: a handler can neither reach the engine through it nor leave anything on it.
+  class View {}
+  const define = (name: string, read: () => unknown): void => {
+    const guarded = (): unknown => {
+      if (cursor.base < 0)
         throw new KernelError('forbidden', `message '${type.name}' was read after its handler returned; copy '${name}' inside the handler`);
-      return read.call(this);
+      return read();
     };
     Object.defineProperty(View.prototype, name, { get: strict ? guarded : read, enumerable: true });
   };
-  define('sender', function () {
-    return this.cursor.integers[2 * this.cursor.base + senderOffset];
-  });
-  define('body', function () {
-    return this.cursor.body;
-  });
-  for (const [index, field] of type.fields.entries()) define(field, fieldReader(index));
-  return new View(cursor);
+  define('sender', () => cursor.integers[2 * cursor.base + senderOffset]);
+  define('body', () => cursor.body);
+  for (const [index, field] of type.fields.entries()) define(field, fieldReader(index, cursor));
+  return Object.freeze(new View());
 }
 
-function fieldReader(index: number): (this: { cursor: EventCursor }) => number {
+function fieldReader(index: number, cursor: EventCursor): () => number {
   // A constant offset a getter lets the compiler fold it.
   switch (index) {
     case 0:
-      return function () {
-        return this.cursor.words[this.cursor.base + 4] as number;
-      };
+      return () => cursor.words[cursor.base + 4] as number;
     case 1:
-      return function () {
-        return this.cursor.words[this.cursor.base + 5] as number;
-      };
+      return () => cursor.words[cursor.base + 5] as number;
     case 2:
-      return function () {
-        return this.cursor.words[this.cursor.base + 6] as number;
-      };
+      return () => cursor.words[cursor.base + 6] as number;
     case 3:
-      return function () {
-        return this.cursor.words[this.cursor.base + 7] as number;
-      };
+      return () => cursor.words[cursor.base + 7] as number;
     case 4:
-      return function () {
-        return this.cursor.words[this.cursor.base + 8] as number;
-      };
+      return () => cursor.words[cursor.base + 8] as number;
     default:
-      return function () {
-        return this.cursor.words[this.cursor.base + 9] as number;
-      };
+      return () => cursor.words[cursor.base + 9] as number;
   }
 }

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'eventemitter3';
 import type { KernelError } from './errors.js';
-import type { RunResult } from './run.js';
+import type { RunResult } from './run-options.js';
 
 /** One window of one shard. */
 export interface WindowReport {

@@ -1,5 +1,5 @@
 import { KernelError } from './errors.js';
-import { epochMs } from './wall-clock.js';
+import { epochMs, wallMs } from './wall-clock.js';
 
 /** How fast simulated time runs: as fast as possible, or this many times the wall clock. */
 export type Pace = number | 'max';
@@ -24,19 +24,47 @@ const behindMs = 100;
 const bucketsPerDoubling = 8;
 const bucketCount = 40 * bucketsPerDoubling;
 
+/** What a pacer knows, as plain data: it goes on in the next stretch of the same run, so lateness is not forgotten there. */
+export interface PacerState {
+  /** NaN until the clock has begun. */
+  readonly startEpochMs: number;
+  readonly startNs: number;
+  readonly buckets: Float64Array;
+  readonly windows: number;
+  readonly maxMs: number;
+  readonly lastMs: number;
+}
+
 /** Maps simulated time to the wall clock and counts lateness (buckets of 9 %, from 1 us up). */
 export class Pacer {
   readonly pace: number;
-  #startEpochMs = Number.NaN;
   readonly #startNs: number;
-  readonly #buckets = new Float64Array(bucketCount);
-  #windows = 0;
-  #maxMs = 0;
-  #lastMs = 0;
+  readonly #buckets: Float64Array;
+  #startEpochMs: number;
+  #windows: number;
+  #maxMs: number;
+  #lastMs: number;
 
-  constructor(pace: number, startNs: number) {
+  /** @param before the state of the stretch before, undefined at the start of a run at `startNs`. */
+  constructor(pace: number, startNs: number, before: PacerState | undefined) {
     this.pace = pace;
-    this.#startNs = startNs;
+    this.#startNs = before?.startNs ?? startNs;
+    this.#startEpochMs = before?.startEpochMs ?? Number.NaN;
+    this.#buckets = before?.buckets.slice() ?? new Float64Array(bucketCount);
+    this.#windows = before?.windows ?? 0;
+    this.#maxMs = before?.maxMs ?? 0;
+    this.#lastMs = before?.lastMs ?? 0;
+  }
+
+  get state(): PacerState {
+    return {
+      startEpochMs: this.#startEpochMs,
+      startNs: this.#startNs,
+      buckets: this.#buckets,
+      windows: this.#windows,
+      maxMs: this.#maxMs,
+      lastMs: this.#lastMs,
+    };
   }
 
   /** Lets the wall clock begin, once every shard is there. Later calls change nothing. */
@@ -55,12 +83,17 @@ export class Pacer {
     return this.#startEpochMs + (timeNs - this.#startNs) / (1e6 * this.pace) - epochMs();
   }
 
-  /** Holds until `timeNs` is due or about a quantum has passed; `sleep` waits and may return early. */
-  waitFor(timeNs: number, sleep: (ms: number) => void): void {
-    const remainingMs = this.untilDueMs(timeNs);
-    if (remainingMs <= 0) return;
-    if (remainingMs > spinMs) sleep(Math.min(remainingMs - spinMs, paceQuantumMs));
-    else while (this.untilDueMs(timeNs) > 0);
+  /** Holds until `timeNs` is due or a quantum has passed; `pause` sleeps until a wall time and may return early. */
+  waitFor(timeNs: number, pause: (untilMs: number) => void): void {
+    const dueMs = this.untilDueMs(timeNs);
+    if (dueMs <= 0) return;
+    if (dueMs <= spinMs) {
+      while (this.untilDueMs(timeNs) > 0);
+      return;
+    }
+    const endMs = wallMs() + Math.min(dueMs - spinMs, paceQuantumMs);
+    // Frames of shards that are already a round ahead wake this one: it has to go on waiting.
+    for (let left = 100; left > 0 && wallMs() < endMs; left--) pause(endMs);
   }
 
   note(firstEventNs: number): void {
@@ -71,28 +104,35 @@ export class Pacer {
     const bucket = lagMs < 0.001 ? 0 : Math.min(bucketCount - 1, 1 + Math.floor(Math.log2(lagMs * 1000) * bucketsPerDoubling));
     this.#buckets[bucket] = (this.#buckets[bucket] as number) + 1;
   }
+}
 
-  report(): PacingReport {
-    let late = 0;
-    for (let bucket = 0; bucket < bucketCount; bucket++) if (upperEdgeMs(bucket) > behindMs) late += this.#buckets[bucket] as number;
-    return {
-      pace: this.pace,
-      windows: this.#windows,
-      lagP50Ms: this.#quantileMs(0.5),
-      lagP99Ms: this.#quantileMs(0.99),
-      lagMaxMs: this.#maxMs,
-      keptUp: this.#lastMs <= behindMs && late <= 0.01 * this.#windows,
-    };
-  }
+/** The report of the shard that lagged most; undefined for a run that was not paced. */
+export function pacingReport(pace: Pace | undefined, states: readonly PacerState[]): PacingReport | undefined {
+  if (typeof pace !== 'number' || states.length === 0) return undefined;
+  const reports = states.map((state) => reportOf(pace, state));
+  return reports.reduce((worst, report) => (report.lagP99Ms > worst.lagP99Ms ? report : worst));
+}
 
-  #quantileMs(share: number): number {
-    let count = 0;
-    for (let bucket = 0; bucket < bucketCount; bucket++) {
-      count += this.#buckets[bucket] as number;
-      if (count >= share * this.#windows) return Math.min(this.#maxMs, upperEdgeMs(bucket));
-    }
-    return this.#maxMs;
+function reportOf(pace: number, state: PacerState): PacingReport {
+  let late = 0;
+  for (let bucket = 0; bucket < bucketCount; bucket++) if (upperEdgeMs(bucket) > behindMs) late += state.buckets[bucket] as number;
+  return {
+    pace,
+    windows: state.windows,
+    lagP50Ms: quantileMs(state, 0.5),
+    lagP99Ms: quantileMs(state, 0.99),
+    lagMaxMs: state.maxMs,
+    keptUp: state.lastMs <= behindMs && late <= 0.01 * state.windows,
+  };
+}
+
+function quantileMs(state: PacerState, share: number): number {
+  let count = 0;
+  for (let bucket = 0; bucket < bucketCount; bucket++) {
+    count += state.buckets[bucket] as number;
+    if (count >= share * state.windows) return Math.min(state.maxMs, upperEdgeMs(bucket));
   }
+  return state.maxMs;
 }
 
 function upperEdgeMs(bucket: number): number {

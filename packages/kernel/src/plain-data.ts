@@ -1,19 +1,29 @@
 import { addExtension, Packr } from 'msgpackr';
-import { KernelError } from './errors.js';
+import {
+  beginWalk,
+  checkBigint,
+  checkKeys,
+  checkString,
+  checkView,
+  foreign,
+  maximumDepth,
+  notPlain,
+  tooDeep,
+  trail,
+  typedArrayIndex,
+  typedArrays,
+} from './plain-check.js';
+
+export { checkPlainData } from './plain-check.js';
 
 /**
  * State, bodies and records are plain data, restored exactly:
- *   null, undefined, booleans, numbers (-0, NaN and infinities included), well-formed strings, bigints, dense arrays, objects with string
- *   keys and no prototype of their own, Map, Set, and typed arrays.
- * Not: functions, symbols, class instances, Date, cycles, holes, lone surrogates, the key `__proto__`, shared memory.
+ *   null, undefined, booleans, numbers (-0, NaN and infinities included), well-formed strings, bigints of 64 bits, dense arrays, object
+ *   literals with string keys, Map, Set, and typed arrays.
+ * Not: functions, symbols, class instances, objects without a prototype, Date, cycles, holes, lone surrogates, the key `__proto__`, shared memory.
  * A value is a tree: a part that is referenced twice comes back as two parts.
  */
 export type PlainData = unknown;
-
-const maximumDepth = 200;
-
-// Taken before the guards hide it from handlers: a body with a typed array is packed while they are up.
-const SharedMemory = SharedArrayBuffer;
 
 /** msgpackr alone turns -0 into 0, Map and Set into objects and arrays, and typed arrays into Buffers; these travel escaped. */
 class Escaped {
@@ -29,19 +39,6 @@ const negativeZero = 0;
 const mapKind = 1;
 const setKind = 2;
 const firstArrayKind = 3;
-const typedArrays = [
-  Int8Array,
-  Uint8Array,
-  Uint8ClampedArray,
-  Int16Array,
-  Uint16Array,
-  Int32Array,
-  Uint32Array,
-  Float32Array,
-  Float64Array,
-  BigInt64Array,
-  BigUint64Array,
-] as const;
 
 addExtension({
   Class: Escaped as unknown as new () => Escaped,
@@ -49,10 +46,6 @@ addExtension({
   write: (instance: Escaped) => [instance.kind, instance.content],
   read: ([kind, content]: [number, unknown]) => restoreEscaped(kind, content),
 } as unknown as Parameters<typeof addExtension>[0]);
-
-const kindOfPrototype: ReadonlyMap<object | null, number> = new Map(
-  typedArrays.map((ArrayType, index) => [ArrayType.prototype as object, index + firstArrayKind]),
-);
 
 /** Records are defined inside each packed buffer, so a frame or a checkpoint needs no learned structures to be read. */
 const packr = new Packr({ useRecords: true, mapsAsObjects: true });
@@ -64,11 +57,6 @@ function restoreEscaped(kind: number, content: unknown): unknown {
   const ArrayType = typedArrays[kind - firstArrayKind] as (typeof typedArrays)[number];
   const bytes = content as Uint8Array;
   return new ArrayType(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer);
-}
-
-/** Checks an actor's state without packing it. @throws KernelError `bad-value` with the path of what is not plain data. */
-export function checkPlainData(state: unknown, actorName: string): void {
-  escapeFrom(state, actorName, true);
 }
 
 /** Packs a plain-data value; the bytes are a copy of its own. @throws KernelError `bad-value` with the path of what is not plain data. */
@@ -94,15 +82,8 @@ export function unpackBatch(bytes: Uint8Array): [columns: Uint8Array, bodies: un
   return packr.unpack(bytes) as [Uint8Array, unknown[]];
 }
 
-/** Where the walk is: the key or index at each depth. Kept so that a path is put together only for an error. */
-const trail: (string | number)[] = [];
-let root = '';
-/** Symbol keys cost a call an object to find; they are looked for in states and strict runs, not in every batch. */
-let findSymbols = false;
-
 function escapeFrom(value: unknown, what: string, thorough: boolean): unknown {
-  root = what;
-  findSymbols = thorough;
+  beginWalk(what, thorough);
   return escapeValue(value, 0);
 }
 
@@ -115,10 +96,10 @@ function escapeValue(value: unknown, depth: number): unknown {
     case 'undefined':
       return value;
     case 'bigint':
-      if (BigInt.asIntN(64, value) !== value && BigInt.asUintN(64, value) !== value) throw notPlain(depth, 'a bigint beyond 64 bits');
+      checkBigint(value, depth);
       return value;
     case 'string':
-      if (!isWellFormed(value)) throw notPlain(depth, 'a string with a lone surrogate');
+      checkString(value, depth);
       return value;
     case 'object':
       return value === null ? null : escapeObject(value, depth);
@@ -127,25 +108,18 @@ function escapeValue(value: unknown, depth: number): unknown {
   }
 }
 
-function isWellFormed(text: string): boolean {
-  return (text as string & { isWellFormed(): boolean }).isWellFormed();
-}
-
 function escapeObject(value: object, depth: number): unknown {
-  if (depth > maximumDepth) throw notPlain(depth, `nested deeper than ${maximumDepth} (a cycle?)`);
+  if (depth > maximumDepth) throw tooDeep(depth);
   const prototype = Object.getPrototypeOf(value) as object | null;
-  if (prototype === Object.prototype || prototype === null) return escapeRecord(value as Record<string, unknown>, depth);
+  if (prototype === Object.prototype) return escapeRecord(value as Record<string, unknown>, depth);
   if (prototype === Array.prototype) return escapeArray(value as unknown[], depth);
   if (prototype === Map.prototype) return new Escaped(mapKind, escapeEntries(value as Map<unknown, unknown>, depth));
   if (prototype === Set.prototype) return new Escaped(setKind, escapeItems(value as Set<unknown>, depth));
-  const kind = kindOfPrototype.get(prototype);
-  if (kind === undefined) {
-    const name = value.constructor?.name ?? 'class';
-    throw notPlain(depth, ArrayBuffer.isView(value) ? `a ${name}` : `an instance of ${name}`);
-  }
+  const index = typedArrayIndex.get(prototype);
+  if (index === undefined) throw notPlain(depth, foreign(value, prototype));
   const view = value as ArrayBufferView;
-  if (view.buffer instanceof SharedMemory) throw notPlain(depth, 'shared memory');
-  return new Escaped(kind, new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
+  checkView(view, depth);
+  return new Escaped(index + firstArrayKind, new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
 }
 
 function escapeRecord(value: Record<string, unknown>, depth: number): unknown {
@@ -161,8 +135,7 @@ function escapeRecord(value: Record<string, unknown>, depth: number): unknown {
     copy ??= { ...value };
     copy[key] = escaped;
   }
-  if (Object.hasOwn(value, '__proto__')) throw notPlain(depth, "an object with the key '__proto__'");
-  if (findSymbols && Object.getOwnPropertySymbols(value).length > 0) throw notPlain(depth, 'an object with symbol keys');
+  checkKeys(value, depth);
   return copy ?? value;
 }
 
@@ -198,12 +171,4 @@ function escapeItems(set: Set<unknown>, depth: number): unknown[] {
     items.push(escapeValue(item, depth + 1));
   }
   return items;
-}
-
-function notPlain(depth: number, found: string): KernelError {
-  const path = trail.slice(0, Math.min(depth, 20)).map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`));
-  return new KernelError(
-    'bad-value',
-    `${root}${path.join('')} holds ${found}; state, bodies and records are plain data (see docs/kernel.md, "Data")`,
-  );
 }

@@ -142,6 +142,7 @@ export class RecordMerger {
   #waiting: RunRecord[][] = [];
   #through = new Float64Array(0);
   #last: RunRecord | undefined;
+  #ended = false;
   count = 0;
 
   constructor(sink: RecordSink) {
@@ -165,13 +166,25 @@ export class RecordMerger {
   async add(shard: number, records: readonly RunRecord[], throughNs: number): Promise<void> {
     const waiting = this.#waiting[shard];
     if (waiting === undefined) return; // A late batch of a stretch that was given up.
+    const sorted =
+      waiting.length === 0 || records.length === 0 || compareRecords(waiting[waiting.length - 1] as RunRecord, records[0] as RunRecord) < 0;
     for (const record of records) waiting.push(record);
+    if (!sorted) waiting.sort(compareRecords); // Interleaved shards share one batch.
     this.#through[shard] = throughNs;
     await this.#release(Math.min(...this.#through));
   }
 
+  /** Everything is known: writes the rest and closes the sink. */
   async close(): Promise<void> {
     await this.#release(Number.POSITIVE_INFINITY);
+    await this.end();
+  }
+
+  /** Closes the sink with what was final; nothing is written twice or after it. */
+  async end(): Promise<void> {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#waiting = [];
     await this.#sink.close?.();
   }
 

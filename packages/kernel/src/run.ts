@@ -1,89 +1,22 @@
-import type { Logger } from 'pino';
 import { type Checkpoint, firstFreeInput, packCheckpoint, unpackCheckpoint } from './checkpoint.js';
 import { fromUnknown, KernelError } from './errors.js';
-import { EventRecorder, type TraceOptions } from './event-recorder.js';
+import { EventRecorder } from './event-recorder.js';
 import { combineLanes } from './fingerprint.js';
-import { checkInputLog, type InputEntry, inputFields } from './input-log.js';
-import { type Limits, resolveLimits } from './limits.js';
+import { type InputEntry, inputFields } from './input-log.js';
+import { LiveInputs, type NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
-import { RunObserver } from './observer.js';
-import { checkPace, type Pace, type PacingReport } from './pacing.js';
+import { type RunEvents, RunObserver } from './observer.js';
+import { type PacerState, pacingReport } from './pacing.js';
 import { placeCells } from './placement.js';
 import { modelOf, type Program } from './program.js';
-import { RecordMerger, type RecordSink, type RunRecord, unpackRecords } from './records.js';
+import { RecordMerger, unpackRecords } from './records.js';
+import { type CheckedOptions, checkOptions, type RunOptions, type RunResult } from './run-options.js';
 import { Segment, type SegmentPlan, type SegmentResult, ShardPool, type ThreadTransport } from './segment.js';
-import { type ShardChoice, ShardChooser } from './shard-choice.js';
+import { ShardChooser } from './shard-choice.js';
 import type { ShardReport } from './shard-task.js';
 import { checkShards, Simulation } from './simulation.js';
-import { checkNs } from './time.js';
 import { wallMs } from './wall-clock.js';
 import { Watchdog } from './watchdog.js';
-
-export interface RunOptions {
-  /** Seed of every random stream (default '1'). */
-  readonly seed?: string | number;
-  /** Shards, or 'auto' to measure and choose (default 1). The result does not depend on it. */
-  readonly shards?: number | 'auto';
-  /** 'threads' (default), 'memory' (all shards on this thread) or 'bridged' (a thread that delays every frame at random). */
-  readonly transport?: 'memory' | ThreadTransport;
-  /** Greatest delay of a frame on the bridge, in wall ms (default 1). */
-  readonly bridgeDelayMs?: number;
-  /** Send every message through the codec, poison views, check fields: proves that actors share nothing. */
-  readonly strict?: boolean;
-  /** Stop before this simulated time (default: when nothing is left to do). */
-  readonly untilNs?: number;
-  readonly pace?: Pace;
-  readonly limits?: Partial<Limits>;
-  /** Takes the records; without one they are only hashed. */
-  readonly sink?: RecordSink;
-  readonly observer?: RunObserver;
-  readonly trace?: TraceOptions;
-  readonly logger?: Logger;
-  /** Start from here. */
-  readonly from?: Checkpoint;
-  /** Take a checkpoint when the run stops. */
-  readonly checkpoint?: boolean;
-  /** Checkpoint this often in simulated time; needed for `restarts`. */
-  readonly checkpointEveryNs?: number;
-  /** How often to start again from the last checkpoint after a worker thread is lost (default 0). */
-  readonly restarts?: number;
-  /** External input to replay. */
-  readonly inputs?: readonly InputEntry[];
-  /** Accept `inject` while running; the run then goes on until `untilNs` or `stop`. */
-  readonly live?: boolean;
-  /** Hide clocks, Math.random, timers and shared memory from handlers on worker threads (default true). */
-  readonly guards?: boolean;
-  /** Threads started ahead by `prepareThreads`; the run takes them over and ends them. */
-  readonly threads?: PreparedThreads;
-  /** Old-generation heap of each worker thread in MB (default: Node's own). */
-  readonly workerHeapMb?: number;
-  /** A shell command that replays this run; printed with every failure. */
-  readonly replay?: string;
-}
-
-export interface RunResult {
-  readonly fingerprint: string;
-  readonly recordFingerprint: string;
-  readonly seed: string;
-  readonly eventCount: number;
-  readonly stoppedNs: number;
-  /** True when `stop` ended it early. */
-  readonly stopped: boolean;
-  readonly shards: number;
-  readonly choice: ShardChoice | undefined;
-  readonly rounds: number;
-  /** Wall ms from the call to the result, and the part spent in the shard loops. */
-  readonly wallMs: number;
-  readonly loopMs: number;
-  readonly recordCount: number;
-  readonly pacing: PacingReport | undefined;
-  readonly checkpoint: Checkpoint | undefined;
-  /** What was injected, as it can be replayed. */
-  readonly inputs: readonly InputEntry[];
-  readonly restarts: number;
-  /** Two fingerprint lanes an actor, by id. */
-  readonly lanes: Int32Array;
-}
 
 /** Worker threads that start, and load a program, while their run is still being prepared. They belong to one run. */
 export interface PreparedThreads {
@@ -117,7 +50,8 @@ export interface Run {
   inject(entry: Omit<InputEntry, 'timeNs'> & { readonly timeNs?: number }): void;
 }
 
-const abortAfterMs = 2000;
+/** How long a handler may still take once the run is asked to stop. */
+const stopPatienceMs = 2000;
 
 /** Builds the program's model and starts it. @throws KernelError `bad-model`, `bad-option`, `bad-checkpoint` at once; later failures reject `result`. */
 export function startRun<Parameters>(program: Program<Parameters>, parameters: Parameters, options: RunOptions = {}): Run {
@@ -131,40 +65,6 @@ export function run<Parameters>(program: Program<Parameters>, parameters: Parame
   return startRun(program, parameters, options).result;
 }
 
-interface CheckedOptions extends RunOptions {
-  readonly seed: string;
-  readonly untilNs: number;
-  readonly resolvedLimits: Limits;
-}
-
-function checkOptions(program: Program, options: RunOptions): CheckedOptions {
-  const { shards = 1, transport = 'threads', pace = 'max', untilNs = Number.POSITIVE_INFINITY } = options;
-  if (shards !== 'auto') checkShards(shards);
-  if (!['memory', 'threads', 'bridged'].includes(transport))
-    throw new KernelError('bad-option', `transport is '${transport}'; it must be 'memory', 'threads' or 'bridged'`);
-  if (untilNs !== Number.POSITIVE_INFINITY) checkNs('untilNs', untilNs);
-  checkPace(pace);
-  if (transport !== 'memory' && program.module === undefined) {
-    throw new KernelError(
-      'bad-option',
-      `program '${program.name}' has no module URL, so worker threads cannot load it; define it with defineProgram(import.meta.url, ...) or use transport 'memory'`,
-    );
-  }
-  if (transport === 'memory' && (pace !== 'max' || options.live === true || shards === 'auto')) {
-    throw new KernelError(
-      'bad-option',
-      "transport 'memory' runs as fast as possible on a fixed number of shards; use transport 'threads' for pace, live input or shards 'auto'",
-    );
-  }
-  const { checkpointEveryNs, restarts = 0 } = options;
-  if (checkpointEveryNs !== undefined) checkNs('checkpointEveryNs', checkpointEveryNs);
-  if (checkpointEveryNs === 0) throw new KernelError('bad-option', 'checkpointEveryNs is 0; it must be positive');
-  if (restarts > 0 && checkpointEveryNs === undefined)
-    throw new KernelError('bad-option', `restarts is ${restarts}, but there are no checkpoints to start from; set checkpointEveryNs`);
-  checkInputLog(options.inputs ?? []);
-  return { ...options, seed: String(options.seed ?? '1'), untilNs, resolvedLimits: resolveLimits(options.limits) };
-}
-
 class Coordinator implements Run {
   readonly result: Promise<RunResult>;
   readonly observer: RunObserver;
@@ -175,10 +75,12 @@ class Coordinator implements Run {
   readonly #merger: RecordMerger | undefined;
   readonly #recorder: EventRecorder | undefined;
   readonly #begunMs = wallMs();
-  readonly #injected: InputEntry[] = [];
-  #inputCount: number;
+  readonly #inputs: LiveInputs;
+  /** Inputs that enter with the next segment at a known time: the replayed log, or what a lost segment had taken. */
+  #scheduled: NumberedInput[] = [];
   #segment: Segment | undefined;
   #segmentShards = 1;
+  #watchdog: Watchdog | undefined;
   #stopAsked = false;
   #sinkQueue: Promise<void> = Promise.resolve();
   #sinkError: unknown;
@@ -195,34 +97,50 @@ class Coordinator implements Run {
     this.#merger = options.sink === undefined ? undefined : new RecordMerger(options.sink);
     this.#recorder = options.trace === undefined ? undefined : new EventRecorder(model, options.trace);
     const snapshot = options.from === undefined ? undefined : unpackCheckpoint(options.from.bytes, model, options.seed);
-    this.#inputCount = snapshot === undefined ? 0 : firstFreeInput(snapshot);
+    this.#inputs = new LiveInputs(snapshot === undefined ? 0 : firstFreeInput(snapshot));
     for (const entry of options.inputs ?? []) inputFields(entry, model);
+    this.#scheduled = this.#inputs.number(options.inputs ?? []);
     this.result = this.#start();
     this.result.catch(() => undefined); // Whoever awaits it sees the error; nobody may be awaiting yet.
   }
 
   stop(): void {
+    if (this.#stopAsked) return;
     this.#stopAsked = true;
-    const segment = this.#segment;
-    if (segment === undefined) return;
-    segment.requestStop();
-    setTimeout(() => segment.abort(), abortAfterMs).unref();
+    this.#segment?.requestStop();
+    this.#watchdog?.hurry(stopPatienceMs);
   }
 
   inject(entry: Omit<InputEntry, 'timeNs'> & { readonly timeNs?: number }): void {
     if (this.#options.live !== true)
       throw new KernelError('bad-option', "inject needs a live run; start it with live: true (or pass a log as 'inputs')");
     const full = { ...entry, timeNs: entry.timeNs ?? 0 };
-    const { target } = inputFields(full, this.model);
-    if (this.#segment === undefined) throw new KernelError('bad-option', 'the run is not under way');
-    const shard = placeCells(this.model, this.#segmentShards)[this.model.cellOfActor[target] as number] as number;
-    this.#segment.sendInput(shard, full, this.#inputCount++);
+    inputFields(full, this.model);
+    const sequence = this.#inputs.add(full);
+    if (this.#segment !== undefined) this.#deliver(this.#segment, sequence, full);
+  }
+
+  /** Hands an input to the shard that owns its actor; should the segment end first, the next one gets it. */
+  #deliver(segment: Segment, sequence: number, entry: InputEntry): void {
+    const { target } = inputFields(entry, this.model);
+    segment.sendInput(placeCells(this.model, this.#segmentShards)[this.model.cellOfActor[target] as number] as number, entry, sequence);
+  }
+
+  /** An observer that throws must not change the run, or hide its error. */
+  #tell<Name extends keyof RunEvents>(name: Name, ...values: Parameters<RunEvents[Name]>): void {
+    try {
+      (this.observer.emit as (name: string, ...values: unknown[]) => boolean)(name, ...values);
+    } catch (error) {
+      const text = `a listener of the run's '${name}' event threw: ${error instanceof Error ? error.message : String(error)}`;
+      if (this.#options.logger === undefined) process.emitWarning(text);
+      else this.#options.logger.error(error, text);
+    }
   }
 
   async #start(): Promise<RunResult> {
     await Promise.resolve(); // The caller may attach listeners first.
     const { shards = 1, transport = 'threads' } = this.#options;
-    this.observer.emit('started', {
+    this.#tell('started', {
       program: this.#program.name,
       seed: this.#options.seed,
       actors: this.model.actorNames.length,
@@ -231,15 +149,26 @@ class Coordinator implements Run {
     });
     try {
       const result = transport === 'memory' ? await this.#runInMemory() : await this.#runOnThreads(transport);
-      this.observer.emit('finished', result);
+      this.#tell('finished', result);
       return result;
     } catch (error) {
       const located = this.#located(error);
-      if (located.site.actor !== undefined) this.observer.emit('actor-error', located);
+      if (located.site.actor !== undefined) this.#tell('actor-error', located);
       this.#options.logger?.error({ code: located.code, ...located.site }, located.reason);
       throw located;
     } finally {
+      await this.#closeSink();
       await this.#recorder?.close();
+    }
+  }
+
+  /** What is known of a failed run reaches the sink too, up to the instant all shards had passed. */
+  async #closeSink(): Promise<void> {
+    try {
+      await this.#sinkQueue;
+      await this.#merger?.end();
+    } catch (error) {
+      this.#options.logger?.error(error, 'closing the record sink failed');
     }
   }
 
@@ -268,17 +197,12 @@ class Coordinator implements Run {
         if (traced.has(target)) this.#recorder?.add(Float64Array.of(timeNs, step, sender, target, 0), [name]);
       });
     }
-    let sliceEndMs = wallMs() + 20;
-    let nextReportMs = wallMs() + 500;
     simulation.begin(untilNs);
-    while (simulation.advance(() => wallMs() > sliceEndMs)) {
-      if (wallMs() < sliceEndMs) continue;
-      await new Promise((resolve) => setImmediate(resolve));
-      if (this.#stopAsked) simulation.requestStop();
-      sliceEndMs = wallMs() + 20;
-      if (wallMs() < nextReportMs) continue;
-      nextReportMs += 500;
-      this.#reportProgress(simulation.processedNs, simulation.eventCount);
+    try {
+      await this.#runSlices(simulation);
+    } catch (error) {
+      await this.#merger?.add(0, simulation.takeRecords(), simulation.processedNs);
+      throw error;
     }
     if (this.#merger !== undefined) {
       await this.#merger.add(0, simulation.takeRecords(), Number.POSITIVE_INFINITY);
@@ -296,6 +220,22 @@ class Coordinator implements Run {
     };
   }
 
+  /** Runs in slices of 20 ms, so that this thread can do other things, and records leave as they become final. */
+  async #runSlices(simulation: Simulation): Promise<void> {
+    let sliceEndMs = wallMs() + 20;
+    let nextReportMs = wallMs() + 500;
+    while (simulation.advance(() => wallMs() > sliceEndMs)) {
+      if (wallMs() < sliceEndMs) continue;
+      await new Promise((resolve) => setImmediate(resolve));
+      if (this.#stopAsked) simulation.requestStop();
+      await this.#merger?.add(0, simulation.takeRecords(), simulation.completeNs);
+      sliceEndMs = wallMs() + 20;
+      if (wallMs() < nextReportMs) continue;
+      nextReportMs += 500;
+      this.#reportProgress(simulation.processedNs, simulation.eventCount);
+    }
+  }
+
   #commonResult(lanes: Int32Array, stoppedNs: number, eventCount: number) {
     return {
       fingerprint: combineLanes(lanes),
@@ -306,7 +246,7 @@ class Coordinator implements Run {
       stopped: this.#stopAsked && stoppedNs < this.#options.untilNs,
       wallMs: wallMs() - this.#begunMs,
       recordCount: this.#merger?.count ?? 0,
-      inputs: [...(this.#options.inputs ?? []), ...this.#injected],
+      inputs: sortedInputs(this.#options.inputs ?? [], this.#inputs.log()),
       restarts: this.#restarted,
     };
   }
@@ -343,15 +283,16 @@ class Coordinator implements Run {
     let nowNs = this.#options.from?.header.timeNs ?? 0;
     let rounds = 0;
     let loopMs = 0;
+    let firstPendingNs = nowNs;
+    let pacers: readonly PacerState[] | undefined;
     for (;;) {
       const shards = chooser?.shards ?? (this.#options.shards as number | undefined) ?? 1;
-      const nextNs =
-        checkpointEveryNs === undefined ? untilNs : Math.min(untilNs, (Math.floor(nowNs / checkpointEveryNs) + 1) * checkpointEveryNs);
+      const nextNs = nextCutNs(Math.max(nowNs, firstPendingNs), checkpointEveryNs, untilNs);
       const budgetMs = chooser?.budgetMs ?? Number.POSITIVE_INFINITY;
       const takeSnapshot = nextNs < untilNs || budgetMs < Number.POSITIVE_INFINITY || this.#options.checkpoint === true;
       let done: SegmentResult;
       try {
-        done = await this.#runSegment(this.#segmentPlan(transport, shards, nextNs, from, takeSnapshot, budgetMs), pool());
+        done = await this.#runSegment(this.#segmentPlan(transport, shards, nextNs, from, takeSnapshot, budgetMs, pacers), pool());
       } catch (error) {
         if (!(error instanceof KernelError && error.code === 'worker-lost' && this.#restarted < restarts)) throw error;
         this.#restarted++;
@@ -360,6 +301,7 @@ class Coordinator implements Run {
           `${error.reason}; starting again from ${nowNs} ns (${this.#restarted} of ${restarts})`,
         );
         this.#stretch++;
+        this.#scheduled.push(...this.#inputs.takeBack());
         this.#merger?.rewind();
         await renewPool();
         continue;
@@ -368,11 +310,14 @@ class Coordinator implements Run {
       loopMs += done.loopMs;
       const checkpoint = done.snapshot === undefined ? undefined : packCheckpoint(done.snapshot, this.model, this.#options.seed);
       const hasMore = (done.snapshot?.eventIntegers.length ?? 0) > 0;
-      const over = done.stoppedNs >= untilNs || !hasMore || this.#stopAsked;
+      const over = done.stoppedNs >= untilNs || (!hasMore && this.#options.live !== true) || this.#stopAsked;
       chooser?.note(done, nowNs);
       if (over) return this.#finish(done, shards, chooser, rounds, loopMs, this.#options.checkpoint === true ? checkpoint : undefined);
       from = (checkpoint as Checkpoint).bytes;
       nowNs = done.stoppedNs;
+      firstPendingNs = done.snapshot?.eventWords[0] ?? nowNs;
+      pacers = done.pacers;
+      this.#scheduled = []; // Pending events of the checkpoint from now on.
     }
   }
 
@@ -386,8 +331,8 @@ class Coordinator implements Run {
   ): Promise<RunResult> {
     await this.#sinkQueue;
     await this.#merger?.close();
-    if (done.pacing?.keptUp === false)
-      this.#options.logger?.warn(done.pacing, `the run could not keep up with ${done.pacing.pace} times the wall clock`);
+    const pacing = pacingReport(this.#options.pace, done.pacers);
+    if (pacing?.keptUp === false) this.#options.logger?.warn(pacing, `the run could not keep up with ${pacing.pace} times the wall clock`);
     return {
       ...this.#commonResult(done.lanes, done.stoppedNs, done.eventCount),
       recordFingerprint: combineLanes(done.recordLanes),
@@ -395,7 +340,7 @@ class Coordinator implements Run {
       choice: chooser?.choice,
       rounds,
       loopMs,
-      pacing: done.pacing,
+      pacing,
       checkpoint,
     };
   }
@@ -407,11 +352,9 @@ class Coordinator implements Run {
     from: Uint8Array | undefined,
     takeSnapshot: boolean,
     budgetMs: number,
+    pacers: readonly PacerState[] | undefined,
   ): SegmentPlan {
     const { seed, strict = false, resolvedLimits, pace, live = false, guards = true, bridgeDelayMs = 1 } = this.#options;
-    // A log's inputs are pending events from the first segment on; later segments find them in the checkpoint.
-    const first = from === this.#options.from?.bytes;
-    const inputs = first ? (this.#options.inputs ?? []).map((entry, index) => ({ ...entry, sequence: this.#inputCount + index })) : [];
     return {
       model: this.model,
       module: this.#program.module as string,
@@ -432,7 +375,8 @@ class Coordinator implements Run {
       traced: this.#recorder?.actors,
       reportWindows: this.observer.listenerCount('window') > 0,
       guards,
-      inputs,
+      inputs: this.#scheduled,
+      pacers,
     };
   }
 
@@ -442,14 +386,20 @@ class Coordinator implements Run {
     const segment = new Segment(plan, pool, { onReport: (shard, report, done) => this.#take(stretch, shard, report, done) });
     this.#segment = segment;
     this.#segmentShards = plan.shards;
+    this.#inputs.beginSegment();
+    for (const [sequence, entry] of this.#inputs.waiting) this.#deliver(segment, sequence, entry);
     const watchdog = new Watchdog(segment, plan, {
       progress: (nowNs, events) => this.#reportProgress(nowNs, events),
       stalled: (report) => {
         this.#options.logger?.warn(report, `a handler has not returned for ${(report.stalledMs / 1000).toFixed(1)} s`);
-        this.observer.emit('stalled', report);
+        this.#tell('stalled', report);
       },
     });
-    if (this.#stopAsked) segment.requestStop();
+    this.#watchdog = watchdog;
+    if (this.#stopAsked) {
+      segment.requestStop();
+      watchdog.hurry(stopPatienceMs);
+    }
     try {
       const result = await segment.result;
       await this.#sinkQueue;
@@ -459,6 +409,7 @@ class Coordinator implements Run {
       throw this.#sinkError ?? error;
     } finally {
       watchdog.close();
+      this.#watchdog = undefined;
       this.#segment = undefined;
     }
   }
@@ -466,12 +417,12 @@ class Coordinator implements Run {
   #take(stretch: number, shard: number, report: ShardReport, done: () => void): void {
     switch (report.kind) {
       case 'records': {
-        const records: RunRecord[] = unpackRecords(report.typeNames, report.packed);
+        const records = unpackRecords(report.typeNames, report.packed);
         this.#sinkQueue = this.#sinkQueue
           .then(() => (stretch === this.#stretch ? this.#merger?.add(shard, records, report.throughNs) : undefined))
           .catch((error: unknown) => {
             this.#sinkError ??= new KernelError(
-              'handler-failed',
+              'sink-failed',
               `the record sink failed: ${error instanceof Error ? error.message : String(error)}`,
               {},
               error,
@@ -482,14 +433,14 @@ class Coordinator implements Run {
         return;
       }
       case 'input':
-        this.#injected.push(report.entry);
+        this.#inputs.noteTaken(report.sequence, report.entry);
         return;
       case 'events':
         this.#recorder?.add(report.columns, report.messageNames);
         return;
       case 'windows':
         for (let at = 0; at < report.columns.length; at += 3) {
-          this.observer.emit('window', {
+          this.#tell('window', {
             shard,
             fromNs: report.columns[at] as number,
             boundNs: report.columns[at + 1] as number,
@@ -508,6 +459,16 @@ class Coordinator implements Run {
     const { untilNs } = this.#options;
     const share = untilNs === Number.POSITIVE_INFINITY ? undefined : Math.min(1, nowNs / untilNs);
     const remainingMs = share === undefined || share === 0 ? undefined : (elapsedMs * (1 - share)) / share;
-    this.observer.emit('progress', { nowNs, events, eventsPerSecond: (events / elapsedMs) * 1000, wallMs: elapsedMs, share, remainingMs });
+    this.#tell('progress', { nowNs, events, eventsPerSecond: (events / elapsedMs) * 1000, wallMs: elapsedMs, share, remainingMs });
   }
+}
+
+/** The next checkpoint: the first multiple of the period after something happens, so that empty time is jumped. */
+function nextCutNs(fromNs: number, checkpointEveryNs: number | undefined, untilNs: number): number {
+  if (checkpointEveryNs === undefined) return untilNs;
+  return Math.min(untilNs, (Math.floor(fromNs / checkpointEveryNs) + 1) * checkpointEveryNs);
+}
+
+function sortedInputs(replayed: readonly InputEntry[], live: readonly InputEntry[]): InputEntry[] {
+  return live.length === 0 ? [...replayed] : [...replayed, ...live].sort((a, b) => a.timeNs - b.timeNs);
 }

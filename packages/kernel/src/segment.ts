@@ -6,8 +6,9 @@ import { mergeSnapshots, type Snapshot } from './checkpoint.js';
 import { fromPlainError, type KernelError } from './errors.js';
 import type { InputEntry } from './input-log.js';
 import type { Limits } from './limits.js';
+import type { NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
-import type { PacingReport } from './pacing.js';
+import type { PacerState } from './pacing.js';
 import { type ShardReport, type ShardResult, type ShardTask, WatchWords } from './shard-task.js';
 import { SharedControl, SharedRing } from './shared-ring.js';
 
@@ -32,12 +33,14 @@ export interface SegmentPlan {
   readonly from: Uint8Array | undefined;
   readonly takeSnapshot: boolean;
   readonly pace: number | undefined;
+  /** By shard, from the stretch before. */
+  readonly pacers: readonly PacerState[] | undefined;
   readonly live: boolean;
   readonly budgetMs: number;
   readonly traced: Int32Array | undefined;
   readonly reportWindows: boolean;
   readonly guards: boolean;
-  readonly inputs: readonly (InputEntry & { readonly sequence: number })[];
+  readonly inputs: readonly NumberedInput[];
 }
 
 export interface SegmentResult {
@@ -50,7 +53,8 @@ export interface SegmentResult {
   readonly stretchEvents: number;
   /** Events a second over the later half of the stretch. */
   readonly eventRate: number;
-  readonly pacing: PacingReport | undefined;
+  /** By shard; empty for a run that is not paced. */
+  readonly pacers: readonly PacerState[];
   readonly snapshot: Snapshot | undefined;
 }
 
@@ -181,8 +185,10 @@ export class Segment {
     try {
       const results = await Promise.race([Promise.all(tasks), killed]);
       const failed = firstFailure(results);
+      // What the shards reported before they ended counts, also in a failed run; a lost thread may never close its port.
+      const patience = failed === undefined ? [] : [new Promise((resolve) => setTimeout(resolve, 1000).unref())];
+      await Promise.race([Promise.all(reports), killed, ...patience]);
       if (failed !== undefined) throw failed;
-      await Promise.race([Promise.all(reports), killed]);
       return merge(results, this.#plan.model);
     } finally {
       this.#control.abort(); // Ends the bridge; the shards have ended.
@@ -196,7 +202,11 @@ export class Segment {
     this.#control.abort();
     const { nowNs, actor, message, inHandler } = this.watch(shard);
     const { model, seed } = this.#plan;
-    const reason = `the worker thread of shard ${shard} was lost: ${error instanceof Error ? error.message : String(error)}`;
+    const text = error instanceof Error ? error.message : String(error);
+    const cannotClone = error instanceof Error && error.name === 'DataCloneError';
+    const reason = cannotClone
+      ? `the parameters of program '${model.programName}' cannot be sent to a thread: ${text}; they must be plain data`
+      : `the worker thread of shard ${shard} was lost: ${text}`;
     const site = {
       shard,
       seed,
@@ -204,7 +214,7 @@ export class Segment {
       ...(inHandler ? { actor: model.actorNames[actor] as string, message: model.messages[message]?.name ?? 'start' } : {}),
     };
     const none = new Int32Array(0);
-    const lost = { code: 'worker-lost' as const, reason, site, stack: '' };
+    const lost = { code: cannotClone ? ('bad-option' as const) : ('worker-lost' as const), reason, site, stack: '' };
     return {
       error: lost,
       actors: none,
@@ -217,7 +227,7 @@ export class Segment {
       stretchEvents: 0,
       warmEvents: 0,
       warmMs: 0,
-      pacing: undefined,
+      pacer: undefined,
       snapshot: undefined,
     };
   }
@@ -263,6 +273,7 @@ export class Segment {
       from,
       takeSnapshot,
       pace,
+      pacer: this.#plan.pacers?.[shard],
       live,
       budgetMs,
       watch,
@@ -336,7 +347,7 @@ function merge(results: readonly ShardResult[], model: Model): SegmentResult {
     loopMs: Math.max(...results.map((result) => result.loopMs)),
     stretchEvents: results.reduce((sum, result) => sum + result.stretchEvents, 0),
     eventRate: eventRate(results),
-    pacing: worstPacing(results),
+    pacers: results.flatMap((result) => (result.pacer === undefined ? [] : [result.pacer])),
     snapshot: snapshots.length === results.length ? mergeSnapshots(snapshots) : undefined,
   };
 }
@@ -348,9 +359,4 @@ function eventRate(results: readonly ShardResult[]): number {
   const warm = warmMs >= shortestMeasurementMs;
   const events = results.reduce((sum, result) => sum + (warm ? result.warmEvents : result.stretchEvents), 0);
   return (1000 * events) / Math.max(warm ? warmMs : loopMs, Number.MIN_VALUE);
-}
-
-function worstPacing(results: readonly ShardResult[]): PacingReport | undefined {
-  const reports = results.flatMap((result) => (result.pacing === undefined ? [] : [result.pacing]));
-  return reports.sort((a, b) => b.lagP99Ms - a.lagP99Ms)[0];
 }

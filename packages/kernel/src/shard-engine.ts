@@ -14,11 +14,12 @@ import {
   timerFlag,
 } from './event-slab.js';
 import { Hash, mixA, mixB, nameHash } from './fingerprint.js';
-import { checkFields, type Handler, handlerTable, refuseReturned } from './handlers.js';
+import { type Handler, handlerTable, refuseReturned } from './handlers.js';
 import type { Limits } from './limits.js';
 import { type ActorId, createView, type MessageType } from './message.js';
 import { MessageBatch } from './message-batch.js';
 import type { Model } from './model.js';
+import { checkBody, checkTree } from './plain-check.js';
 import { copyValue } from './plain-data.js';
 import { RandomStreams } from './random-streams.js';
 import { RecordBuffer } from './records.js';
@@ -34,6 +35,7 @@ import {
   refuseMessage,
 } from './refusals.js';
 import type { SilenceGates } from './silence-gates.js';
+import { strictContext } from './strict-context.js';
 import { maximumTimeNs, timeFault } from './time.js';
 import { TimerTable } from './timer-table.js';
 
@@ -106,6 +108,10 @@ export class ShardEngine {
   private readonly actorCount: number;
   private readonly stepLimit: number;
   private readonly strict: boolean;
+  /** What handlers see: this engine, or in strict runs the checks before it. */
+  private readonly context: Context;
+  /** Events of an actor until its state is checked again (strict runs). */
+  private readonly unchecked: Int32Array;
   private readonly keepRecords: boolean;
   private readonly watch: Int32Array;
   private readonly watchDoubles: Float64Array;
@@ -117,6 +123,8 @@ export class ShardEngine {
     this.shard = shard;
     this.seed = options.seed;
     this.strict = options.strict;
+    this.context = options.strict ? strictContext(this as unknown as Context) : (this as unknown as Context);
+    this.unchecked = new Int32Array(options.strict ? model.actorNames.length : 0);
     this.keepRecords = options.keepRecords;
     this.stepLimit = options.limits.zeroDelaySteps;
     this.actorCount = model.actorNames.length;
@@ -124,7 +132,10 @@ export class ShardEngine {
     this.queue = new EventQueue(this.slab);
     this.timers = new TimerTable(this.slab);
     this.streams = new RandomStreams(model.streamBase[this.actorCount] as number, (stream) => this.streamName(stream));
-    this.batches = Array.from({ length: shardCount }, () => new MessageBatch(options.limits.batchBytes));
+    this.batches = Array.from(
+      { length: shardCount },
+      () => new MessageBatch(options.limits.batchBytes, (actor) => actorName(model, actor)),
+    );
     this.watch = options.watch ?? new Int32Array(16);
     this.watchDoubles = new Float64Array(this.watch.buffer);
     this.streamNames = model.kinds.map((kind) => kind.streams);
@@ -173,10 +184,13 @@ export class ShardEngine {
   begin(): void {
     for (let actor = 0; actor < this.actorCount; actor++) {
       if (!this.owns(actor)) continue;
+      this.watch[0] = actor; // Shows a watcher that it moves on, and where.
+      this.watch[1] = actor;
+      this.watch[2] = this.model.messages.length;
       const kind = kindOf(this.model, actor);
       try {
         this.states[actor] = (kind.createState as (setup: unknown) => unknown)(this.model.setups[actor]);
-        if (this.strict) copyValue(this.states[actor], `the state of '${this.model.actorNames[actor]}'`);
+        if (this.strict) this.separateState(actor);
       } catch (error) {
         throw this.located(error, { actor: this.model.actorNames[actor] as string, message: 'state', timeNs: 0 });
       }
@@ -201,8 +215,22 @@ export class ShardEngine {
   }
 
   private dispatch(boundNs: number, maximum: number): number {
-    const { queue, slab, actorLines, handlers, handlerStride, views, nameHashes, fieldCounts, states, watch, watchDoubles, tap, strict } =
-      this;
+    const {
+      queue,
+      slab,
+      actorLines,
+      handlers,
+      handlerStride,
+      views,
+      nameHashes,
+      fieldCounts,
+      states,
+      watch,
+      watchDoubles,
+      tap,
+      strict,
+      context,
+    } = this;
     const cursor = slab.cursor;
     const before = this.eventCount + 1;
     for (let done = 0; done < maximum; done++) {
@@ -254,10 +282,10 @@ export class ShardEngine {
       const handler = handlers[((actorLines[line] as number) & actorKindMask) * handlerStride + number];
       if (handler === undefined) refuseMessage(this.model, target, number, sender);
       else {
-        const returned = handler(states[target], views[number], this as unknown as Context);
+        const returned = handler(states[target], views[number], context);
         if (returned !== undefined) refuseReturned(returned);
       }
-      if (strict) this.afterHandlerStrict();
+      if (strict) this.afterHandlerStrict(target);
       slab.free(slot);
     }
     return maximum;
@@ -268,8 +296,7 @@ export class ShardEngine {
     const cursor = this.slab.cursor;
     cursor.body = undefined;
     if ((kindWord & bodyFlag) !== 0) {
-      const body = this.slab.bodies[slot];
-      this.slab.bodies[slot] = undefined;
+      const body = this.slab.takeBody(slot);
       cursor.body = body;
       const hash = this.scratchHash;
       hash.a = this.actorLines[line + laneAWord] as number;
@@ -286,8 +313,7 @@ export class ShardEngine {
   }
 
   sendBody(to: ActorId, type: MessageType, delayNs: number, body: unknown, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): void {
-    const owned = this.strict ? copyValue(body, `the body of message '${type.name}'`) : body;
-    this.post(to, type, delayNs, bodyFlag, owned, a, b, c, d, e, f);
+    this.post(to, type, delayNs, bodyFlag, body, a, b, c, d, e, f);
   }
 
   timer(type: MessageType, delayNs: number, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): TimerId {
@@ -372,7 +398,7 @@ export class ShardEngine {
       step = this.step + 1;
       if (step > this.stepLimit - 64) this.followLoop(to, type, step);
     }
-    if (this.strict) checkFields(type, flags, a, b, c, d, e, f);
+    const bodyBytes = (flags & bodyFlag) === 0 ? 0 : checkBody(body, type);
     const doubles = this.actorDoubles;
     const sequenceAt = self * (actorWords / 2) + sequenceDouble;
     const sequence = doubles[sequenceAt] as number;
@@ -387,13 +413,13 @@ export class ShardEngine {
       if (toShard !== this.shard) {
         const batch = this.batches[toShard] as MessageBatch;
         batch.append(timeNs, sequence, self, to, number | flags, fieldCount, a, b, c, d, e, f);
-        if ((flags & bodyFlag) !== 0) batch.appendBody(body);
+        if ((flags & bodyFlag) !== 0) batch.appendBody(body, bodyBytes, to);
         return -1;
       }
     }
     const slot = this.place(timeNs, step, self, sequence, to, number | flags);
     if (fieldCount > 0) this.storeFields(slot, a, b, c, d, e, f);
-    if ((flags & bodyFlag) !== 0) this.slab.bodies[slot] = body;
+    if ((flags & bodyFlag) !== 0) this.keepBody(slot, body, bodyBytes);
     return slot;
   }
 
@@ -437,11 +463,16 @@ export class ShardEngine {
     fieldCount: number,
     body: unknown,
   ): void {
-    const slot = this.place(timeNs, step, sender, sequence, target, kindWord);
-    const at = slot * slotWords + 4;
-    for (let field = 0; field < fieldCount; field++) this.slab.words[at + field] = fields[fieldsAt + field] as number;
-    if ((kindWord & bodyFlag) !== 0) this.slab.bodies[slot] = body;
-    if ((kindWord & timerFlag) !== 0) this.timers.add(slot);
+    try {
+      const slot = this.place(timeNs, step, sender, sequence, target, kindWord);
+      const at = slot * slotWords + 4;
+      for (let field = 0; field < fieldCount; field++) this.slab.words[at + field] = fields[fieldsAt + field] as number;
+      if ((kindWord & bodyFlag) !== 0) this.keepBody(slot, body, checkBody(body, this.model.messages[kindWord & kindMask] as MessageType));
+      if ((kindWord & timerFlag) !== 0) this.timers.add(slot);
+    } catch (error) {
+      // No handler runs: the place is that of the message that could not be taken in.
+      throw this.located(error, { actor: actorName(this.model, target), message: this.messageName(kindWord & kindMask), timeNs });
+    }
   }
 
   numberOf(type: MessageType): number {
@@ -456,8 +487,20 @@ export class ShardEngine {
     try {
       return this.slab.allocate();
     } catch (error) {
-      throw error instanceof KernelError && error.code === 'limit' ? nameFullest(this.model, this.slab, this.queue, error) : error;
+      throw this.withFullest(error);
     }
+  }
+
+  private keepBody(slot: number, body: unknown, bytes: number): void {
+    try {
+      this.slab.keepBody(slot, body, bytes);
+    } catch (error) {
+      throw this.withFullest(error);
+    }
+  }
+
+  private withFullest(error: unknown): unknown {
+    return error instanceof KernelError && error.code === 'limit' ? nameFullest(this.model, this.slab, this.queue, error) : error;
   }
 
   private nextSequence(actor: number): number {
@@ -478,7 +521,6 @@ export class ShardEngine {
     e: number,
     f: number,
   ): void {
-    if (this.strict) checkFields(type, hasBody ? bodyFlag : 0, a, b, c, d, e, f);
     const line = this.self * 3;
     const number = this.recordLines[line + 2] as number;
     this.recordLines[line + 2] = number + 1;
@@ -532,9 +574,24 @@ export class ShardEngine {
     if (this.loop.length > 256) this.loop.splice(0, 128);
   }
 
-  private afterHandlerStrict(): void {
+  private afterHandlerStrict(target: number): void {
     this.slab.cursor.base = -1;
     this.slab.cursor.body = undefined;
+    const left = (this.unchecked[target] as number) - 1;
+    this.unchecked[target] = left;
+    if (left <= 0) this.checkState(target);
+  }
+
+  /** Checks a state that is plain data now but may not stay so: a small one after every event, a large one as often as its size allows. */
+  private checkState(actor: number): void {
+    const bytes = checkTree(this.states[actor], `the state of '${this.model.actorNames[actor]}'`);
+    this.unchecked[actor] = bytes >> 8;
+  }
+
+  /** A state of its own: what its actors' states share on one thread they would not share on two. */
+  private separateState(actor: number): void {
+    this.checkState(actor);
+    this.states[actor] = copyValue(this.states[actor], `the state of '${this.model.actorNames[actor]}'`);
   }
 
   private streamName(stream: number): string {

@@ -22,6 +22,8 @@ export interface ShardLink {
   receive(fromShard: number): Frame | undefined;
   /** Holds the caller until something may have arrived, or `deadlineMs` (of the wall clock) has passed. @throws KernelError `stopped` after an abort. */
   wait(deadlineMs: number): void;
+  /** Sleeps until `untilMs` (of the wall clock), or until something wakes this shard: an abort, input, perhaps a frame. */
+  pause(untilMs: number): void;
   /** True once the run is to end. */
   readonly aborted: boolean;
 }
@@ -35,6 +37,7 @@ export function createMemoryLinks(shardCount: number): ShardLink[] {
     },
     receive: (from: number) => (queues[from * shardCount + shard] as Frame[]).shift(),
     wait: () => undefined,
+    pause: () => undefined,
     aborted: false,
   }));
 }

@@ -8,14 +8,17 @@ import { wallMs } from './wall-clock.js';
 import { WindowBounds } from './window-bounds.js';
 
 /** Version of the frame layout; part of the handshake. */
-const frameVersion = 2;
+const frameVersion = 3;
 
-/** Words before the vectors of a frame: (length in words, payload bytes), first event, (round, flags), (version, model digest), time reached. */
-const headerWords = 5;
+/** Words before the vectors of a frame: (length in words, payload bytes), first event, (round, flags), (version, model digest), time reached,
+ * first pending event (the first event of a live shard is no later than its floor, under which no input can enter). */
+const headerWords = 6;
 const stopFlag = 1;
 
 /** Events between two looks at the abort word inside a window. */
 const eventsPerLook = 4096;
+/** How long an idle live run without a pace sleeps between two looks. */
+const idleWaitMs = 5;
 const eventsPerOpenWindow = 16 * eventsPerLook;
 
 /** What surrounds the loop: records out, input in, and looks at the wall clock. */
@@ -61,6 +64,7 @@ export class ShardLoop {
   readonly #silentNs: Float64Array;
   readonly #firstNs: Float64Array;
   readonly #reachedNs: Float64Array;
+  readonly #pendingNs: Float64Array;
   readonly #arrived: Uint8Array;
   #missing = 0;
   #stopRequested = false;
@@ -84,6 +88,7 @@ export class ShardLoop {
     this.#silentNs = new Float64Array(count * count);
     this.#firstNs = new Float64Array(count);
     this.#reachedNs = new Float64Array(count);
+    this.#pendingNs = new Float64Array(count);
     this.#arrived = new Uint8Array(count);
     const hash = new Hash();
     hash.string(`${frameVersion}/${engine.model.digest}/${engine.seed}`);
@@ -114,10 +119,12 @@ export class ShardLoop {
     const { engine } = this;
     if (live) {
       this.#floorNs = Math.max(this.#floorNs, Math.min(this.#stopNs, pacer?.dueNs() ?? 0));
-      this.#host.takeInput(engine, this.#floorNs);
+      // Not at an instant that has run: replayed, the input would come first there.
+      this.#host.takeInput(engine, Math.max(this.#floorNs, this.#lastNs()));
     }
     const firstNs = engine.queue.peekTimeNs();
     this.#reachedNs[shard] = Math.max(this.#floorNs, this.#lastNs());
+    this.#pendingNs[shard] = firstNs;
     this.#ownFirstNs[shard] = live ? Math.min(firstNs, this.#floorNs) : firstNs;
     for (let to = 0; to < shardCount; to++) {
       const at = shard * shardCount + to;
@@ -146,32 +153,49 @@ export class ShardLoop {
 
   /** Second half of a round: runs the window; false when the run is over for every shard alike. */
   advance(): boolean {
-    const { shard, shardCount, pacer, live } = this.#plan;
+    const { shard, pacer, live } = this.#plan;
     const globalNs = this.#combineFirst();
-    if (globalNs >= this.#stopNs || (globalNs === Number.POSITIVE_INFINITY && !live)) return this.#finish();
-    if (this.#stopRequested) {
-      this.#agreeOnStop();
-      if (globalNs >= this.#stopNs) return this.#finish();
-    }
+    if (this.#stopRequested) this.#agreeOnStop();
+    const pendingNs = live ? this.#firstPendingNs() : globalNs;
+    if (this.#isOver(globalNs, pendingNs)) return this.#finish();
     this.#bounds.compute(this.#firstNs, this.#silentNs);
     let boundNs = Math.min(this.#stopNs, this.#bounds.boundNs[shard] as number);
     if (pacer !== undefined) {
       pacer.start();
-      pacer.waitFor(live ? Math.min(globalNs, this.engine.queue.peekTimeNs()) : globalNs, (ms) => this.#link.wait(wallMs() + ms));
-      if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');
+      pacer.waitFor(pendingNs, (untilMs) => this.#link.pause(untilMs));
       boundNs = Math.min(boundNs, pacer.dueNs() + 1);
-    }
+    } else if (pendingNs === Number.POSITIVE_INFINITY) this.#link.pause(wallMs() + idleWaitMs);
+    if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');
     const firstNs = this.engine.queue.peekTimeNs();
     let events = 0;
     if (firstNs < boundNs) {
       pacer?.note(firstNs);
-      events = this.#runWindow(boundNs, shardCount);
+      events = this.#runWindow(boundNs, this.#plan.shardCount);
     }
     this.rounds++;
-    this.#floorNs = Math.max(this.#floorNs, live && pacer === undefined ? Math.min(boundNs, this.#stopNs) : 0);
+    // Without a pace, simulated time moves with the events alone: what all shards have before them is the earliest an input can enter.
+    if (live && pacer === undefined && pendingNs < Number.POSITIVE_INFINITY)
+      this.#floorNs = Math.max(this.#floorNs, Math.min(pendingNs, this.#stopNs));
     this.#host.onWindow?.(firstNs, boundNs, events);
     this.#host.flush(this.engine, Math.min(boundNs, this.engine.queue.peekTimeNs()));
     return true;
+  }
+
+  /** A run is over when nothing is left before its end; a live one that is idle waits for input, unless time itself runs on (a pace) or it is to stop. */
+  #isOver(globalNs: number, pendingNs: number): boolean {
+    const { live, pacer } = this.#plan;
+    if (!live) return globalNs >= this.#stopNs || globalNs === Number.POSITIVE_INFINITY;
+    if (pacer !== undefined) return globalNs >= this.#stopNs;
+    return pendingNs >= this.#stopNs && (pendingNs < Number.POSITIVE_INFINITY || this.#stopRequested);
+  }
+
+  /** First pending event of all shards, messages under way included. */
+  #firstPendingNs(): number {
+    let firstNs = Number.POSITIVE_INFINITY;
+    for (const pendingNs of this.#pendingNs) firstNs = Math.min(firstNs, pendingNs);
+    const count = this.#plan.shardCount;
+    for (let at = 0; at < count * count; at++) if (at % (count + 1) !== 0) firstNs = Math.min(firstNs, this.#sentNs[at] as number);
+    return firstNs;
   }
 
   #runWindow(boundNs: number, shardCount: number): number {
@@ -264,6 +288,7 @@ export class ShardLoop {
     integers[6] = frameVersion;
     integers[7] = this.#digest;
     frame[4] = this.#reachedNs[shard] as number;
+    frame[5] = this.#pendingNs[shard] as number;
     for (let k = 0; k < shardCount; k++) {
       frame[headerWords + k] = this.#sentNs[shard * shardCount + k] as number;
       frame[headerWords + shardCount + k] = this.#silentNs[shard * shardCount + k] as number;
@@ -277,6 +302,7 @@ export class ShardLoop {
     this.#checkHandshake(from, integers);
     this.#ownFirstNs[from] = frame[1] as number;
     this.#reachedNs[from] = frame[4] as number;
+    this.#pendingNs[from] = frame[5] as number;
     if (((integers[5] as number) & stopFlag) !== 0) this.#stopRequested = true;
     for (let k = 0; k < shardCount; k++) {
       this.#sentNs[from * shardCount + k] = frame[headerWords + k] as number;

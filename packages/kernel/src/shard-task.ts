@@ -3,7 +3,8 @@ import type { Snapshot } from './checkpoint.js';
 import type { PlainError } from './errors.js';
 import type { InputEntry } from './input-log.js';
 import type { Limits } from './limits.js';
-import type { PacingReport } from './pacing.js';
+import type { NumberedInput } from './live-inputs.js';
+import type { PacerState } from './pacing.js';
 import type { RingLinkPlan } from './shared-ring.js';
 
 /** What a shard thread is given. Everything crosses by structured clone. */
@@ -20,6 +21,8 @@ export interface ShardTask {
   readonly from: Uint8Array | undefined;
   readonly takeSnapshot: boolean;
   readonly pace: number | undefined;
+  /** How far the pacer had come in the stretch before. */
+  readonly pacer: PacerState | undefined;
   readonly live: boolean;
   /** Stop at an agreed instant once this much wall time has passed. */
   readonly budgetMs: number;
@@ -31,7 +34,7 @@ export interface ShardTask {
   readonly reportWindows: boolean;
   readonly guards: boolean;
   /** External input known beforehand (a replayed log), with its sequence numbers. */
-  readonly inputs: readonly (InputEntry & { readonly sequence: number })[];
+  readonly inputs: readonly NumberedInput[];
 }
 
 /** What a shard thread hands back. */
@@ -49,7 +52,7 @@ export interface ShardResult {
   readonly stretchEvents: number;
   readonly warmEvents: number;
   readonly warmMs: number;
-  readonly pacing: PacingReport | undefined;
+  readonly pacer: PacerState | undefined;
   readonly snapshot: Snapshot | undefined;
 }
 
@@ -57,7 +60,7 @@ export interface ShardResult {
 export type ShardReport =
   | { readonly kind: 'ready' }
   | { readonly kind: 'records'; readonly typeNames: readonly string[]; readonly packed: Uint8Array; readonly throughNs: number }
-  | { readonly kind: 'input'; readonly entry: InputEntry }
+  | { readonly kind: 'input'; readonly entry: InputEntry; readonly sequence: number }
   | { readonly kind: 'events'; readonly columns: Float64Array; readonly messageNames: readonly string[] }
   | { readonly kind: 'windows'; readonly columns: Float64Array };
 

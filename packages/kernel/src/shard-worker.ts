@@ -58,18 +58,27 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
   const { shard, shardCount } = task.link;
   const { model } = engine;
   const snapshot = task.from === undefined ? undefined : unpackCheckpoint(task.from, model, task.seed);
+  const watch = new Int32Array(task.watch);
+  watch[WatchWords.inHandler] = 1; // A state function that does not return is named like a handler.
   if (snapshot === undefined) engine.begin();
   else restoreSnapshot(engine, snapshot);
+  watch[WatchWords.inHandler] = 0;
   for (const entry of task.inputs) placeInput(engine, model, entry, entry.sequence);
   const directNs = model.lookahead.betweenShards(shardOfCell, model.classOfCell, shardCount);
-  const pacer = task.pace === undefined ? undefined : new Pacer(task.pace, snapshot?.timeNs ?? 0);
+  const pacer = task.pace === undefined ? undefined : new Pacer(task.pace, snapshot?.timeNs ?? 0, task.pacer);
   const host = new WorkerHost(task, engine, link);
   const loop = new ShardLoop(engine, { shard, shardCount, directNs, pacer, startNs: snapshot?.timeNs ?? 0, live: task.live }, link, host);
   task.port.postMessage({ kind: 'ready' } satisfies ShardReport);
   const eventsBefore = engine.eventCount;
   const begun = wallMs();
   host.expect(begun, task.budgetMs);
-  loop.run(task.untilNs);
+  try {
+    loop.run(task.untilNs);
+  } catch (error) {
+    // What was emitted before the failing instant is complete and must reach the sink.
+    host.finish(engine, Number.isNaN(engine.now) ? 0 : engine.now);
+    throw error;
+  }
   const loopMs = wallMs() - begun;
   host.finish(engine, loop.stoppedNs);
   const actors = engine.ownActors();
@@ -89,7 +98,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
     loopMs,
     stretchEvents: engine.eventCount - eventsBefore,
     ...host.warm(engine),
-    pacing: pacer?.report(),
+    pacer: pacer?.state,
     snapshot: task.takeSnapshot ? takeSnapshot(engine, loop.stoppedNs) : undefined,
   };
 }
@@ -114,7 +123,7 @@ function emptyResult(): ShardResult {
     stretchEvents: 0,
     warmEvents: 0,
     warmMs: 0,
-    pacing: undefined,
+    pacer: undefined,
     snapshot: undefined,
   };
 }
@@ -170,7 +179,7 @@ class WorkerHost implements LoopHost {
       const { entry, sequence } = received.message as { entry: InputEntry; sequence: number };
       const stamped = { ...entry, timeNs: Math.max(entry.timeNs, floorNs) };
       placeInput(engine, engine.model, stamped, sequence);
-      this.#post({ kind: 'input', entry: stamped });
+      this.#post({ kind: 'input', entry: stamped, sequence });
     }
   }
 

@@ -224,6 +224,11 @@ export class RingLink implements ShardLink {
     if (this.aborted) throw new KernelError('stopped', 'the run was stopped');
   }
 
+  pause(untilMs: number): void {
+    const timeoutMs = untilMs - wallMs();
+    if (timeoutMs > 0) this.control.sleep(this.#shard, timeoutMs, () => false);
+  }
+
   /** A full ring: take in what others send meanwhile, else two shards that both write more than a ring holds would wait for ever. */
   #whileFull(ring: SharedRing): void {
     if (this.aborted) throw new KernelError('stopped', 'the run was stopped');

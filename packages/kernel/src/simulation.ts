@@ -91,6 +91,12 @@ export class Simulation {
     return Math.max(...this.#engines.map((engine) => engine.now || 0));
   }
 
+  /** Every record before this time has been emitted; meaningful between two rounds. */
+  get completeNs(): number {
+    const next = this.#engines.flatMap((engine) => [engine.queue.peekTimeNs(), ...engine.batches.map((batch) => batch.earliestNs)]);
+    return Math.min(...next);
+  }
+
   get rounds(): number {
     return Math.max(...this.#loops.map((loop) => loop.rounds));
   }
@@ -141,6 +147,7 @@ export class Simulation {
 
   /** Records emitted since the last call, in order. Complete only after `runUntil` returned. */
   takeRecords(): RunRecord[] {
+    for (const engine of this.#engines) this.#keepRecords(engine); // What a failed window had emitted.
     const records = this.#records.splice(0);
     return records.sort(compareRecords);
   }
@@ -204,13 +211,15 @@ export class Simulation {
     return mergeSnapshots(this.#engines.map((engine) => takeSnapshot(engine, this.nowNs)));
   }
 
+  #keepRecords(engine: ShardEngine): void {
+    if (engine.records.count === 0) return;
+    const { typeNames, packed } = engine.records.pack();
+    for (const record of unpackRecords(typeNames, packed)) this.#records.push(record);
+  }
+
   #host(): LoopHost {
     return {
-      flush: (engine) => {
-        if (engine.records.count === 0) return;
-        const { typeNames, packed } = engine.records.pack();
-        for (const record of unpackRecords(typeNames, packed)) this.#records.push(record);
-      },
+      flush: (engine) => this.#keepRecords(engine),
       takeInput: () => undefined,
       wantsStop: () => this.#stopAsked,
       shouldYield: () => this.#yieldAsked(),

@@ -18,6 +18,8 @@ export class Watchdog {
   readonly #segment: Segment;
   readonly #plan: SegmentPlan;
   readonly #listener: WatchdogListener;
+  #limitMs: number;
+  #stopAskedMs = Number.POSITIVE_INFINITY;
   readonly #pulses: { pulse: number; sinceMs: number; named: boolean }[];
 
   constructor(segment: Segment, plan: SegmentPlan, listener: WatchdogListener) {
@@ -25,7 +27,14 @@ export class Watchdog {
     this.#plan = plan;
     this.#listener = listener;
     this.#pulses = Array.from({ length: plan.shards }, () => ({ pulse: -1, sinceMs: wallMs(), named: false }));
+    this.#limitMs = plan.limits.handlerLimitMs;
     this.#timer = setInterval(() => this.#look(), lookEveryMs);
+  }
+
+  /** The run is to stop: from now on a handler may take no longer than this. */
+  hurry(limitMs: number): void {
+    this.#limitMs = Math.min(this.#limitMs, limitMs);
+    this.#stopAskedMs = wallMs();
   }
 
   close(): void {
@@ -41,6 +50,7 @@ export class Watchdog {
       if (watch.nowNs > 0) nowNs = Math.min(nowNs, watch.nowNs);
       this.#lookAt(shard, watch);
     }
+    this.#lookAtSink();
     this.#listener.progress(nowNs === Number.POSITIVE_INFINITY ? 0 : nowNs, events);
   }
 
@@ -59,17 +69,29 @@ export class Watchdog {
       seen.named = true;
       this.#listener.stalled({ shard, actor, message, nowNs: watch.nowNs, stalledMs });
     }
+    if (stalledMs < this.#limitMs) return;
+    const why = this.#stopAskedMs < wallMs() ? 'the run was asked to stop' : `limits.handlerLimitMs is ${this.#limitMs}`;
+    this.#segment.kill(
+      new KernelError('handler-stalled', `a handler has not returned for ${Math.round(stalledMs)} ms (${why}); its thread is ended`, {
+        shard,
+        actor,
+        message,
+        timeNs: watch.nowNs,
+        seed: this.#plan.seed,
+      }),
+    );
+  }
+
+  /** A stopping run waits for its sink as long as a handler may take, then gives it up. */
+  #lookAtSink(): void {
+    const waitedMs = wallMs() - this.#stopAskedMs;
     const { handlerLimitMs } = this.#plan.limits;
-    if (stalledMs < handlerLimitMs) return;
+    if (waitedMs < handlerLimitMs) return;
     this.#segment.kill(
       new KernelError(
-        'handler-stalled',
-        `a handler has not returned for ${Math.round(stalledMs)} ms (limits.handlerLimitMs is ${handlerLimitMs}); its thread is ended`,
+        'sink-failed',
+        `the run was asked to stop ${Math.round(waitedMs)} ms ago and its record sink still holds it (limits.handlerLimitMs is ${handlerLimitMs})`,
         {
-          shard,
-          actor,
-          message,
-          timeNs: watch.nowNs,
           seed: this.#plan.seed,
         },
       ),

@@ -22,9 +22,19 @@ export interface BlockCache extends CacheView {
   nodes: number;
   nodeLimit: number;
   freeNode: number;
+  /** Blocks by identity, less those that `child` leads to. */
   table: IdentityTable;
   identity: Float64Array;
   parent: Int32Array;
+  /**
+   * One block behind this one in its chain, as node + 1, 0 for none: most blocks are followed by one other only, and are so found, stored and evicted
+   * without the table, whose random places in memory cost more than all else.
+   */
+  child: Int32Array;
+  /** How many further blocks follow this one: those are in the table. Not kept up once `hasOrphans`. */
+  branches: Int32Array;
+  /** A block went before one that follows it (never so with lru): what no `child` leads to may be in the table. */
+  hasOrphans: boolean;
   depth: Int32Array;
   blocks: Int32Array;
   refs: Int32Array;
@@ -56,14 +66,27 @@ export function createBlockCache(
     table: createIdentityTable(),
     identity: new Float64Array(columns),
     parent: new Int32Array(columns),
+    child: new Int32Array(columns),
+    branches: new Int32Array(columns),
+    hasOrphans: false,
     depth: new Int32Array(columns),
     blocks: new Int32Array(columns),
     refs: new Int32Array(columns),
   };
 }
 
-/** Node of the block with this identity, or -1. */
+/** Node of the block with this identity, or -1, in a cache without chains: all its blocks came by `storeNode`. */
 export function findNode(cache: BlockCache, identity: number): number {
+  return tableGet(cache.table, identity);
+}
+
+/** Node of the block with this identity that follows the block of node `parent` (-1: the first of its chain), or -1. */
+export function findChild(cache: BlockCache, parent: number, identity: number): number {
+  if (parent >= 0) {
+    const child = cache.child[parent]! - 1;
+    if (child >= 0 && cache.identity[child] === identity) return child;
+    if (cache.branches[parent] === 0 && !cache.hasOrphans) return -1;
+  }
   return tableGet(cache.table, identity);
 }
 
@@ -77,6 +100,43 @@ export function unusedBlocks(cache: BlockCache): number {
  * block; 0 or less is an extent. Returns the node.
  */
 export function storeNode(cache: BlockCache, identity: number, parent: number, depth: number, blocks: number, refs: number): number {
+  const node = fillNode(cache, identity, parent, depth, blocks, refs);
+  if (identity > 0) enterTable(cache, identity, parent, node);
+  return node;
+}
+
+/** The same for a block of a chain, with one reference, behind the node `parent` (-1: first) that `findChild` did not find it behind. */
+export function storeChild(cache: BlockCache, identity: number, parent: number, depth: number): number {
+  const node = fillNode(cache, identity, parent, depth, 1, 1);
+  if (parent >= 0 && cache.child[parent] === 0) cache.child[parent] = node + 1;
+  else enterTable(cache, identity, parent, node);
+  return node;
+}
+
+function enterTable(cache: BlockCache, identity: number, parent: number, node: number): void {
+  tableSet(cache.table, identity, node);
+  if (parent >= 0 && !cache.hasOrphans) cache.branches[parent]!++;
+}
+
+/** Makes an identity unknown, and what follows it an orphan. */
+function leaveTable(cache: BlockCache, identity: number, node: number): void {
+  const { child, branches } = cache;
+  const parent = cache.parent[node]!;
+  if (parent >= 0 && child[parent] === node + 1) child[parent] = 0;
+  else {
+    tableDelete(cache.table, identity);
+    if (parent >= 0 && !cache.hasOrphans) branches[parent]!--;
+  }
+  const next = child[node]! - 1;
+  if (next < 0 && branches[node] === 0) return;
+  cache.hasOrphans = true;
+  branches[node] = 0;
+  if (next < 0) return;
+  child[node] = 0;
+  tableSet(cache.table, cache.identity[next]!, next);
+}
+
+function fillNode(cache: BlockCache, identity: number, parent: number, depth: number, blocks: number, refs: number): number {
   const node = takeNode(cache);
   cache.identity[node] = identity;
   cache.parent[node] = parent;
@@ -84,7 +144,6 @@ export function storeNode(cache: BlockCache, identity: number, parent: number, d
   cache.blocks[node] = blocks;
   cache.refs[node] = refs;
   cache.usedBlocks += blocks;
-  if (identity > 0) tableSet(cache.table, identity, node);
   if (refs === 0) cache.evictableBlocks += blocks;
   if (cache.isLru) {
     if (refs === 0) lruReleased(cache.policyState as LruState, cache, node);
@@ -119,7 +178,7 @@ export function removeNode(cache: BlockCache, node: number): void {
   cache.usedBlocks -= blocks;
   if (cache.refs[node] === 0) cache.evictableBlocks -= blocks;
   const identity = cache.identity[node]!;
-  if (identity > 0) tableDelete(cache.table, identity);
+  if (identity > 0) leaveTable(cache, identity, node);
   cache.identity[node] = 0;
   cache.blocks[node] = 0;
   cache.refs[node] = 0;
@@ -133,13 +192,17 @@ export function evictBlocks(cache: BlockCache, count: number, events: KvEventBuf
   if (count > cache.evictableBlocks) {
     throw new RangeError(`cache of ${cache.capacityBlocks} blocks: cannot evict ${count}, only ${cache.evictableBlocks} are unreferenced`);
   }
+  if (cache.isLru) {
+    evictOldest(cache, cache.policyState as LruState, count, events);
+    return;
+  }
   let left = count;
   let anonymous = 0;
   while (left > 0) {
-    const node = cache.isLru ? (cache.policyState as LruState).oldest : checkedVictim(cache);
+    const node = checkedVictim(cache);
     const held = cache.blocks[node]!;
-    // Other policies are asked again for each block: s3-fifo may turn to its other queue in the middle of an extent.
-    const taken = cache.isLru ? Math.min(left, held) : 1;
+    // Asked again for each block: s3-fifo may turn to its other queue in the middle of an extent.
+    const taken = 1;
     const identity = cache.identity[node]!;
     if (identity <= 0) anonymous += taken;
     else if (events !== null) {
@@ -151,6 +214,44 @@ export function evictBlocks(cache: BlockCache, count: number, events: KvEventBuf
     else shrinkNode(cache, node, taken);
     left -= taken;
   }
+  if (anonymous > 0 && events !== null) pushKvEvent(events, KV_REMOVED, 0, 0, anonymous);
+}
+
+/** `evictBlocks` for the default policy: a run off the old end of its list. */
+function evictOldest(cache: BlockCache, lru: LruState, count: number, events: KvEventBuffer | null): void {
+  const { identity: identities, blocks, parent } = cache;
+  let left = count;
+  let anonymous = 0;
+  let node = lru.oldest;
+  while (left > 0) {
+    const held = blocks[node]!;
+    const identity = identities[node]!;
+    if (identity <= 0) anonymous += Math.min(left, held);
+    else {
+      if (events !== null) {
+        if (anonymous > 0) pushKvEvent(events, KV_REMOVED, 0, 0, anonymous);
+        pushKvEvent(events, KV_REMOVED, identity, 0, 1);
+      }
+      anonymous = 0;
+      leaveTable(cache, identity, node);
+    }
+    if (held > left) {
+      blocks[node] = held - left;
+      break;
+    }
+    left -= held;
+    identities[node] = 0;
+    blocks[node] = 0;
+    parent[node] = cache.freeNode;
+    cache.freeNode = node;
+    cache.nodes--;
+    node = lru.next[node]!;
+  }
+  cache.usedBlocks -= count;
+  cache.evictableBlocks -= count;
+  lru.oldest = node;
+  if (node >= 0) lru.previous[node] = -1;
+  else lru.newest = -1;
   if (anonymous > 0 && events !== null) pushKvEvent(events, KV_REMOVED, 0, 0, anonymous);
 }
 
@@ -195,6 +296,8 @@ function widenColumns(cache: BlockCache): void {
   const columns = cache.refs.length * 2;
   cache.identity = widenFloat64(cache.identity, columns);
   cache.parent = widenInt32(cache.parent, columns);
+  cache.child = widenInt32(cache.child, columns);
+  cache.branches = widenInt32(cache.branches, columns);
   cache.depth = widenInt32(cache.depth, columns);
   cache.blocks = widenInt32(cache.blocks, columns);
   cache.refs = widenInt32(cache.refs, columns);

@@ -44,7 +44,7 @@ export function checkBlockCache(cache: BlockCache): string[] {
   const expected = (holds: boolean, fault: string) => {
     if (!holds) faults.push(`block cache: ${fault}`);
   };
-  const counted = { used: 0, evictable: 0, evictableNodes: 0, nodes: 0, identified: 0 };
+  const counted = { used: 0, evictable: 0, evictableNodes: 0, nodes: 0, identified: 0, children: 0 };
   for (let node = 0; node < cache.nodeLimit; node++) {
     const blocks = cache.blocks[node]!;
     if (blocks === 0) continue;
@@ -57,14 +57,19 @@ export function checkBlockCache(cache: BlockCache): string[] {
     const identity = cache.identity[node]!;
     if (identity <= 0) continue;
     counted.identified++;
-    expected(tableGet(cache.table, identity) === node, `block ${identity} of node ${node} is not found under its identity`);
+    const parent = cache.parent[node]!;
+    if (parent >= 0 && cache.child[parent] === node + 1) {
+      counted.children++;
+      expected(cache.blocks[parent]! > 0, `node ${node} follows node ${parent}, which is free`);
+    } else expected(tableGet(cache.table, identity) === node, `block ${identity} of node ${node} is not found under its identity`);
     expected(blocks === 1, `node ${node} of one identity counts ${blocks} blocks`);
   }
   expected(counted.nodes === cache.nodes, `${counted.nodes} nodes, counted ${cache.nodes}`);
   expected(counted.used === cache.usedBlocks, `${counted.used} used blocks, counted ${cache.usedBlocks}`);
   expected(counted.used <= cache.capacityBlocks, `${counted.used} used blocks of ${cache.capacityBlocks}`);
   expected(counted.evictable === cache.evictableBlocks, `${counted.evictable} evictable blocks, counted ${cache.evictableBlocks}`);
-  expected(counted.identified === cache.table.count, `${counted.identified} identified blocks, ${cache.table.count} in the table`);
+  const known = cache.table.count + counted.children;
+  expected(counted.identified === known, `${counted.identified} identified blocks, ${known} in the table or behind others`);
   if (cache.isLru)
     expected(lruListLength(cache) === counted.evictableNodes, `lru list of ${lruListLength(cache)}, not ${counted.evictableNodes} nodes`);
   return faults;

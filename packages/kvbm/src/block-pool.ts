@@ -1,4 +1,4 @@
-import { acquireNode, clearBlockCache, evictBlocks, findNode, releaseNode, removeNode, storeNode } from './block-cache.js';
+import { acquireNode, clearBlockCache, evictBlocks, findChild, releaseNode, removeNode, storeChild, storeNode } from './block-cache.js';
 import {
   availableBlocks,
   type BlockPool,
@@ -15,7 +15,10 @@ import { KV_CLEARED, KV_STORED, type KvEventBuffer, pushKvEvent } from './kv-eve
 export function matchPrefix(pool: BlockPool, chain: Float64Array, chainLength: number): number {
   if (!pool.prefixCaching) return 0;
   let count = 0;
-  while (count < chainLength && findNode(pool.cache, chain[count]!) >= 0) count++;
+  for (let node = -1; count < chainLength; count++) {
+    node = findChild(pool.cache, node, chain[count]!);
+    if (node < 0) break;
+  }
   return count;
 }
 
@@ -166,8 +169,8 @@ function scanPrefix(pool: BlockPool, chain: Float64Array, limit: number): number
   if (pool.matched.length < limit) pool.matched = new Int32Array(limit * 2);
   const { matched, cache } = pool;
   let count = 0;
-  for (; count < limit; count++) {
-    const node = findNode(cache, chain[count]!);
+  for (let node = -1; count < limit; count++) {
+    node = findChild(cache, node, chain[count]!);
     if (node < 0) break;
     matched[count] = node;
   }
@@ -228,14 +231,14 @@ function extend(
 function commitBlock(pool: BlockPool, sequence: number, identity: number, depth: number, events: KvEventBuffer | null): void {
   const { cache } = pool;
   const tail = pool.tails[sequence]!;
-  let node = findNode(cache, identity);
+  let node = findChild(cache, tail, identity);
   pool.privates[sequence]!--;
   pool.privateBlocks--;
   if (node >= 0) {
     acquireNode(cache, node);
     cache.parent[node] = tail;
   } else {
-    node = storeNode(cache, identity, tail, depth, 1, 1);
+    node = storeChild(cache, identity, tail, depth);
     if (events !== null) pushKvEvent(events, KV_STORED, identity, tail < 0 ? 0 : cache.identity[tail]!, 1);
   }
   pool.tails[sequence] = node;

@@ -1,5 +1,5 @@
 import { widenInt32 } from './columns.js';
-import { createIdentityTable, type IdentityTable, tableDelete, tableGet, tableSet } from './identity-table.js';
+import { createIdentityTable, type IdentityTable, tableDelete, tableGet, tableSet, warmTable } from './identity-table.js';
 import { KV_CLEARED, KV_REMOVED, KV_STORED, type KvEventBuffer } from './kv-events.js';
 
 /** Workers an index can tell apart at most. */
@@ -149,6 +149,7 @@ export function clearWorker(index: PrefixIndex, worker: number): void {
 export function applyKvEvents(index: PrefixIndex, worker: number, events: KvEventBuffer, from: number = 0): void {
   if (!(worker >= 0 && worker < index.workers)) throw new RangeError(`prefix index: worker ${worker} is not in 0..${index.workers - 1}`);
   for (let row = from; row < events.length; row++) {
+    if (((row - from) & 63) === 0) warmTable(index.table, events.identities, row, Math.min(row + 64, events.length));
     const kind = events.kinds[row];
     const identity = events.identities[row]!;
     if (kind === KV_CLEARED) clearWorker(index, worker);

@@ -4,7 +4,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import type { Logger } from 'pino';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
 import { listOf, shardCount } from '../option-values.js';
-import { replayCommand } from '../replay.js';
+import { quoted, replayCommand } from '../replay.js';
 import { summaryText, sweepText } from '../summary-text.js';
 
 interface RunOptions {
@@ -72,10 +72,9 @@ async function runOnce(file: string, options: RunOptions, signal: AbortSignal): 
   const { runScenario } = await import('@braess/lab');
   const settings = await settingsOf(options);
   const progress = progressOf(options);
-  const sets = settings.map((setting) => ['set', setting] as const);
   const replay = [
-    replayCommand(['braess', 'run', file], { shards: options.shards }),
-    ...sets.map(([name, value]) => `--${name} '${value}'`),
+    replayCommand(['braess', 'run', quoted(file)], { shards: options.shards }),
+    ...settings.map((setting) => `--set ${quoted(setting)}`),
   ].join(' ');
   let summary: ScenarioSummary;
   try {

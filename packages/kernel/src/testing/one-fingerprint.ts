@@ -7,7 +7,8 @@ import type { Model } from '../model.js';
 import { packValue } from '../plain-data.js';
 import { modelOf, type Program } from '../program.js';
 import type { RunRecord } from '../records.js';
-import { type RunOptions, run } from '../run.js';
+import { run } from '../run.js';
+import type { RunOptions } from '../run-options.js';
 import { Simulation } from '../simulation.js';
 import {
   checkpointDifference,

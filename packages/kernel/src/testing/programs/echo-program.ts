@@ -1,0 +1,51 @@
+import { actorKind } from '../../actor.js';
+import { message, record } from '../../message.js';
+import type { ActorReference } from '../../model.js';
+import { defineProgram } from '../../program.js';
+
+/** Two actors that answer each other's pokes; one may tick, emit, work and fail. */
+export interface EchoParameters {
+  readonly ticking: string;
+  /** 0 for no ticks. */
+  readonly tickNs: number;
+  readonly failAtTick?: number;
+  /** Wall time of each tick. */
+  readonly workMs?: number;
+}
+
+const poke = message('poke', ['number']);
+const echo = message('echo', ['number']);
+const tick = message('tick', ['count']);
+const ticked = record('ticked', ['count']);
+
+// Taken before the guards hide it: this program shows what slow handlers do.
+const now = performance.now.bind(performance);
+
+export default defineProgram<EchoParameters>(import.meta.url, 'echo', (world, parameters) => {
+  const references: ActorReference[] = [];
+  const player = actorKind({
+    name: 'player',
+    messages: { poke, echo, tick },
+    state: (name: string) => ({ name, seen: 0 }),
+    start(state, context) {
+      if (state.name === parameters.ticking && parameters.tickNs > 0) context.timer(tick, parameters.tickNs, 1);
+    },
+    on: {
+      poke(state, { number }) {
+        state.seen += number;
+      },
+      echo(state) {
+        state.seen++;
+      },
+      tick(_state, { count }, context) {
+        for (const endMs = now() + (parameters.workMs ?? 0); now() < endMs; );
+        if (count === parameters.failAtTick) throw new Error(`tick ${count}`);
+        context.emit(ticked, count);
+        context.timer(tick, parameters.tickNs, count + 1);
+        context.send((references[1] as ActorReference).id, echo, 1000, count);
+      },
+    },
+  });
+  for (const name of ['x', 'y']) references.push(world.actor(name, player, name));
+  world.lookahead('default', 'default', 1000);
+});

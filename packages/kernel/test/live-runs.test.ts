@@ -1,0 +1,180 @@
+import { actorKind, type InputEntry, KernelError, message, RunObserver, type RunRecord, run, startRun } from '@braess/kernel';
+import { echoProgram, faultProgram } from '@braess/kernel/testing';
+import { describe, expect, it } from 'vitest';
+
+const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const idle = { ticking: 'x', tickNs: 0 };
+
+/** Injects `count` inputs, one every `everyMs`, alternating between the two actors. */
+async function feed(going: ReturnType<typeof startRun>, count: number, everyMs: number): Promise<void> {
+  for (let index = 0; index < count; index++) {
+    going.inject({ actor: index % 2 === 0 ? 'x' : 'y', message: 'poke', fields: [index] });
+    await wait(everyMs);
+  }
+}
+
+describe('live input', () => {
+  it.each([
+    ['one shard, no pace', { shards: 1 }],
+    ['two shards, no pace', { shards: 2 }],
+    ['two shards, paced, cut into segments', { shards: 2, pace: 1, checkpointEveryNs: 20_000_000 }],
+  ] as const)('is never lost, and the log replays to the same fingerprint: %s', async (_name, options) => {
+    const going = startRun(
+      echoProgram,
+      { ticking: 'x', tickNs: 1_000_000 },
+      { ...options, live: true, ...('pace' in options ? {} : { untilNs: 2 ** 52 }) },
+    );
+    going.inject({ actor: 'x', message: 'poke', fields: [-1] }); // Before it is under way.
+    await feed(going, 100, 2);
+    await wait(100);
+    going.stop();
+    const result = await going.result;
+    expect(result.stopped).toBe(true);
+    expect(result.inputs).toHaveLength(101);
+    const fields = result.inputs.map((entry: InputEntry) => entry.fields?.[0]).sort((a, b) => (a as number) - (b as number));
+    expect(fields).toEqual(Array.from({ length: 101 }, (_, index) => index - 1));
+    const again = await run(echoProgram, { ticking: 'x', tickNs: 1_000_000 }, { inputs: result.inputs, untilNs: result.stoppedNs });
+    expect([again.fingerprint, again.eventCount]).toEqual([result.fingerprint, result.eventCount]);
+  });
+
+  it.each([1, 2])('keeps an idle run waiting until it is stopped: %i shards', async (shards) => {
+    for (const options of [{ shards }, { shards, pace: 1 }, { shards, pace: 1, checkpointEveryNs: 50_000_000 }]) {
+      const going = startRun(echoProgram, idle, { ...options, live: true });
+      await wait(300);
+      going.inject({ actor: 'y', message: 'poke', fields: [7] });
+      await wait(300);
+      going.stop();
+      const result = await going.result;
+      expect([result.stopped, result.inputs.length, result.eventCount]).toEqual([true, 1, 2 + 1]);
+    }
+  });
+
+  it('enters in the order of its stamps, wherever it was given', async () => {
+    const going = startRun(echoProgram, idle, { live: true, pace: 1, untilNs: 900_000_000 });
+    going.inject({ actor: 'x', message: 'poke', fields: [1], timeNs: 800_000_000 });
+    going.inject({ actor: 'y', message: 'poke', fields: [2], timeNs: 700_000_000 });
+    const result = await going.result;
+    expect(result.inputs.map((entry) => entry.timeNs)).toEqual([700_000_000, 800_000_000]);
+    const again = await run(echoProgram, idle, { inputs: result.inputs, untilNs: 900_000_000 });
+    expect(again.fingerprint).toBe(result.fingerprint);
+  });
+
+  it('is checked when it is given', () => {
+    const going = startRun(echoProgram, idle, { live: true, pace: 1 });
+    expect(() => going.inject({ actor: 'x', message: 'poke', fields: ['1' as unknown as number] })).toThrow(
+      /field 'number' is 1; fields are numbers/,
+    );
+    expect(() => going.inject({ actor: 'z', message: 'poke', fields: [1] })).toThrow(/'z'/);
+    going.stop();
+    return going.result;
+  });
+});
+
+describe('a checkpoint', () => {
+  it('is not followed by inputs, or an end, before its time', async () => {
+    const half = await run(echoProgram, { ticking: 'x', tickNs: 1000 }, { untilNs: 50_000, checkpoint: true });
+    const from = half.checkpoint as NonNullable<typeof half.checkpoint>;
+    for (const transport of ['memory', 'threads'] as const) {
+      const early = [{ timeNs: 500, actor: 'x', message: 'poke', fields: [1] }];
+      expect(() => startRun(echoProgram, { ticking: 'x', tickNs: 1000 }, { from, transport, inputs: early })).toThrow(
+        /before the checkpoint's 50000 ns/,
+      );
+      expect(() => startRun(echoProgram, { ticking: 'x', tickNs: 1000 }, { from, transport, untilNs: 5 })).toThrow(
+        /before the checkpoint's 50000 ns/,
+      );
+    }
+  });
+
+  it('jumps empty time: a period far below the gaps between events makes no empty segments', async () => {
+    const result = await run(echoProgram, { ticking: 'x', tickNs: 1_000_000_000 }, { checkpointEveryNs: 1000, untilNs: 5_000_000_000 });
+    const plain = await run(echoProgram, { ticking: 'x', tickNs: 1_000_000_000 }, { untilNs: 5_000_000_000 });
+    expect(result.fingerprint).toBe(plain.fingerprint);
+  });
+});
+
+describe('stop', () => {
+  const ring = { actors: 6, fault: 'none' as const, failing: 4, atCount: 30, hops: 2 ** 40, delayNs: 1000 };
+
+  it('ends a run whose handler does not return, naming it', async () => {
+    const going = startRun(faultProgram, { ...ring, fault: 'stall' }, { shards: 2 });
+    setTimeout(() => going.stop(), 500);
+    await expect(going.result).rejects.toThrow(/has not returned.*asked to stop[\s\S]*actor ring000004/);
+  });
+
+  it('waits for a slow sink and resolves', async () => {
+    let written = 0;
+    const sink = {
+      async write(records: readonly RunRecord[]) {
+        written += records.length;
+        await wait(150);
+      },
+    };
+    const going = startRun(echoProgram, { ticking: 'x', tickNs: 1000 }, { sink, limits: { recordBytes: 20_000 }, untilNs: 2 ** 52 });
+    setTimeout(() => going.stop(), 400);
+    const result = await going.result;
+    expect(result.stopped).toBe(true);
+    expect(written).toBe(result.recordCount);
+    expect(written).toBeGreaterThan(0);
+  });
+
+  it('before the start ends it at once, and twice is once', async () => {
+    const going = startRun(faultProgram, ring, {});
+    going.stop();
+    going.stop();
+    expect((await going.result).stopped).toBe(true);
+  });
+});
+
+describe('a failing run', () => {
+  it.each(['memory', 'threads'] as const)('gives its sink what came before the failure, and closes it (%s)', async (transport) => {
+    const seen: number[] = [];
+    let closed = 0;
+    const sink = {
+      write: (records: readonly RunRecord[]) => void seen.push(...records.map((record) => record.timeNs)),
+      close: () => void closed++,
+    };
+    await expect(run(echoProgram, { ticking: 'x', tickNs: 1000, failAtTick: 101 }, { transport, sink })).rejects.toThrow(/tick 101/);
+    expect([seen.length, closed]).toEqual([100, 1]);
+  });
+
+  it('is told as it is, whatever its observers do', async () => {
+    const observer = new RunObserver();
+    for (const name of ['started', 'progress', 'actor-error', 'window'] as const)
+      observer.on(name, () => {
+        throw new Error(`listener of ${name}`);
+      });
+    await expect(run(echoProgram, { ticking: 'x', tickNs: 1000, failAtTick: 5 }, { observer })).rejects.toThrow(/tick 5/);
+  });
+});
+
+describe('pacing', () => {
+  it('over many segments still says that it cannot keep up', async () => {
+    const options = { pace: 1, untilNs: 400_000, checkpointEveryNs: 10_000 };
+    const result = await run(echoProgram, { ticking: 'x', tickNs: 100, workMs: 0.1 }, options);
+    expect(result.pacing).toMatchObject({ keptUp: false });
+    expect(result.pacing?.lagMaxMs).toBeGreaterThan(100);
+  });
+});
+
+describe('options', () => {
+  it.each([
+    [{ shard: 2 }, /option 'shard'/],
+    [{ restarts: -1 }, /restarts/],
+    [{ strict: 'no' }, /strict/],
+    [{ seed: Number.NaN }, /seed/],
+    [{ bridgeDelayMs: -5 }, /bridgeDelayMs/],
+    [{ sink: {} }, /sink/],
+    [{ from: {} }, /from/],
+    [{ observer: {} }, /observer/],
+    [{ workerHeapMb: 0 }, /workerHeapMb/],
+  ])('refuse %j by name', (options, text) => {
+    expect(() => startRun(echoProgram, idle, options as never)).toThrow(text);
+    expect(() => startRun(echoProgram, idle, options as never)).toThrow(KernelError);
+  });
+
+  it('refuse parameters that no thread can be sent', async () => {
+    const kind = actorKind({ name: 'k', messages: { poke: message('poke') }, state: () => ({}), on: { poke() {} } });
+    expect(kind.name).toBe('k');
+    await expect(run(echoProgram, { ...idle, extra: () => 1 } as never, {})).rejects.toThrow(/cannot be sent to a thread/);
+  });
+});
