@@ -3,7 +3,7 @@ import { definedOnly } from './load-workload.js';
 import type { ClusterPlan } from './plan.js';
 
 /** Options of the client actor: how the requests of a table come. */
-export function clientOptionsOf(plan: ClusterPlan, table: RequestTable, submitDelayNs: number): ClientOptions {
+export function clientOptionsOf(plan: ClusterPlan, table: RequestTable, submitDelayNs: number, promises: boolean): ClientOptions {
   const { scenario } = plan;
   const { client, connections, retry, tenants, sessions } = scenario.workload;
   const priorities = table.tenantNames.map((name) => tenants.find((tenant) => tenant.name === name)?.priority ?? 0);
@@ -12,7 +12,7 @@ export function clientOptionsOf(plan: ClusterPlan, table: RequestTable, submitDe
     blockTokens: plan.blockTokens,
     submitDelayNs,
     frontendBy: scenario.router.frontends === 1 ? 'own' : scenario.router.frontendBy,
-    ...(scenario.execution.promises ? { promiseTo: ['control'] } : {}),
+    ...(promises ? { promiseTo: ['control'] } : {}),
     ...(priorities.some((priority) => priority !== 0) ? { priorities } : {}),
     ...(client.kind === 'open-loop'
       ? {}

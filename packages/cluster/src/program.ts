@@ -14,7 +14,7 @@ import { buildTopology, declareChunkFabric, fabricKind, type LinkClass, linksBet
 import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
 import { type EngineKind, type EngineKindOptions, engineKind, engineRole, type GpuKind, gpuKind } from '@braess/serving';
 import { type ClientOptions, clientKind, type RequestTable } from '@braess/workload';
-import { clientOptionsOf } from './client-plan.js';
+import { clientAnswers, clientOptionsOf } from './client-plan.js';
 import { type EnginePool, poolBlocks } from './engine-blocks.js';
 import { type FaultEntry, faultKind } from './fault-actor.js';
 import { prefixOverlap } from './overlap-index.js';
@@ -27,6 +27,8 @@ export interface ClusterParameters {
   readonly table: RequestTable;
   /** Period of the time series, ns; 0 for none. */
   readonly seriesNs: number;
+  /** One shard alone runs it: nobody's windows gain by promises of silence. */
+  readonly alone?: boolean;
 }
 
 /** Name of the fabric's actor and cell. */
@@ -161,6 +163,7 @@ class ClusterBuilder {
       overlap: prefixOverlap,
       kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
       queue: definedQueue(router.queue),
+      answerClients: clientAnswers(this.#plan),
       maxAttempts: router.maxAttempts,
       onEngineDeath: router.onEngineDeath,
       maxInFlight: router.maxInFlight,
@@ -272,8 +275,12 @@ class ClusterBuilder {
         ...(scenario.untilSeconds === undefined ? {} : { endNs: Math.round(scenario.untilSeconds * 1e9) }),
       },
       ...(tiers.any ? { tiers: tiers.engineTiers } : {}),
-      ...(scenario.execution.promises ? this.#enginePromises() : {}),
+      ...(this.#promises ? this.#enginePromises() : {}),
     };
+  }
+
+  get #promises(): boolean {
+    return this.#plan.scenario.execution.promises && this.#parameters.alone !== true;
   }
 
   #enginePromises(): Pick<EngineKindOptions<EnginePool>, 'promises' | 'sendsTo'> {
@@ -319,7 +326,7 @@ class ClusterBuilder {
   }
 
   #addClients(): void {
-    const options: ClientOptions = clientOptionsOf(this.#plan, this.#parameters.table, this.#delays.client);
+    const options: ClientOptions = clientOptionsOf(this.#plan, this.#parameters.table, this.#delays.client, this.#promises);
     this.#world.cell('clients', { class: 'client' }).actor('client0', clientKind(options), { client: 0, frontends: this.#frontends });
   }
 

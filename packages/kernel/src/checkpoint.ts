@@ -3,7 +3,8 @@ import { KernelError } from './errors.js';
 import { bodyFlag, cancelledTarget, kindMask, slotWords, stepOffset, targetOffset } from './event-slab.js';
 import { Hash } from './fingerprint.js';
 import type { Model } from './model.js';
-import { checkPlainData, copyValue, packValue, unpackValue } from './plain-data.js';
+import { checkPlainData } from './plain-check.js';
+import { copyValue, packValue, unpackValue } from './plain-data.js';
 import { outsideSender } from './refusals.js';
 import type { ShardEngine } from './shard-engine.js';
 
@@ -81,8 +82,13 @@ export class Checkpoint {
     return new Checkpoint(new Uint8Array(bytes), header);
   }
 
+  /** Writes it as a file. @throws KernelError `bad-checkpoint` when that fails. */
   write(path: string): void {
-    writeFileSync(path, this.bytes);
+    try {
+      writeFileSync(path, this.bytes);
+    } catch (error) {
+      throw new KernelError('bad-checkpoint', `checkpoint ${path} cannot be written: ${(error as Error).message}`, {}, error);
+    }
   }
 }
 
@@ -136,7 +142,7 @@ function plainStates(engine: ShardEngine, actors: Int32Array): unknown[] {
   for (let index = 0; index < actors.length; index++) {
     const actor = actors[index] as number;
     const state = engine.states[actor];
-    checkPlainData(state, engine.model.actorNames[actor] as string);
+    checkPlainData(state, `the state of '${engine.model.actorNames[actor]}'`);
     states[index] = state;
   }
   return states;
@@ -341,7 +347,7 @@ export function unpackCheckpoint(bytes: Uint8Array, model: Model, seed: string):
   if (header.modelDigest !== model.digest) {
     throw new KernelError(
       'bad-checkpoint',
-      `the checkpoint is of another model of '${model.programName}' (digest ${header.modelDigest}, here ${model.digest}): use the same parameters and program version`,
+      `the checkpoint is of another model of '${model.programName}' (digest ${header.modelDigest}, here ${model.digest}): use a model with the same actors, kinds, cells and lookaheads (other parameters may differ)`,
     );
   }
   if (header.seed !== seed)

@@ -6,8 +6,14 @@ type Restore = () => void;
 const replacements: readonly [holder: string, name: string, instead: string][] = [
   ['Math', 'random', 'context.random(stream)'],
   ['Math', 'pow', "power from '@braess/kernel' (Math.pow differs between Node versions)"],
+  ['', 'crypto', 'context.random(stream)'],
   ['performance', 'now', 'context.now'],
+  ['performance', 'timeOrigin', 'context.now'],
   ['process', 'hrtime', 'context.now'],
+  ['process', 'uptime', 'context.now'],
+  ['process', 'cpuUsage', 'context.now'],
+  ['process', 'nextTick', 'context.send(..., 0)'],
+  ['Promise.prototype', 'then', 'context.send(..., 0)'],
   ['', 'setTimeout', 'context.timer(...)'],
   ['', 'setInterval', 'context.timer(...)'],
   ['', 'setImmediate', 'context.send(..., 0)'],
@@ -15,6 +21,8 @@ const replacements: readonly [holder: string, name: string, instead: string][] =
   ['', 'fetch', 'inject, which logs and replays external input'],
   ['', 'SharedArrayBuffer', 'messages (actors share nothing)'],
   ['', 'Atomics', 'messages (actors share nothing)'],
+  ['', 'WeakRef', 'strong references (collection is not reproducible)'],
+  ['', 'FinalizationRegistry', 'strong references (collection is not reproducible)'],
 ];
 
 /**
@@ -24,7 +32,7 @@ const replacements: readonly [holder: string, name: string, instead: string][] =
 export function installGuards(): Restore {
   const restores: Restore[] = [];
   for (const [holder, name, instead] of replacements) {
-    const owner = (holder === '' ? globalThis : (globalThis as Record<string, unknown>)[holder]) as Record<string, unknown>;
+    const owner = ownerOf(holder);
     const label = holder === '' ? name : `${holder}.${name}`;
     restores.push(replace(owner, name, forbid(label, instead)));
   }
@@ -38,6 +46,13 @@ export function installGuards(): Restore {
   return () => {
     for (const restore of restores.reverse()) restore();
   };
+}
+
+/** The object at a dotted path of globals. */
+function ownerOf(path: string): Record<string, unknown> {
+  let owner = globalThis as unknown as Record<string, unknown>;
+  for (const step of path === '' ? [] : path.split('.')) owner = owner[step] as Record<string, unknown>;
+  return owner;
 }
 
 function replace(owner: Record<string, unknown>, name: string, value: unknown): Restore {

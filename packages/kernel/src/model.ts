@@ -101,8 +101,13 @@ export function buildModel<Parameters>(
   parameters: Parameters,
 ): Model {
   const builder = new WorldBuilder();
-  build(builder, parameters);
-  return builder.freeze(programName);
+  try {
+    build(builder, parameters);
+    return builder.freeze(programName);
+  } catch (error) {
+    if (error instanceof KernelError) throw error;
+    throw new KernelError('bad-model', `the build function of program '${programName}' failed: ${String(error)}`, {}, error);
+  }
 }
 
 class WorldBuilder implements World {
@@ -130,7 +135,9 @@ class WorldBuilder implements World {
 
   lookahead(fromClass: string, toClass: string, delayNs: number): void {
     checkLookahead(`lookahead from class '${fromClass}' to class '${toClass}'`, delayNs);
-    this.#rules.push({ from: fromClass, to: toClass, delayNs });
+    const known = this.#rules.find((rule) => rule.from === fromClass && rule.to === toClass);
+    if (known === undefined) this.#rules.push({ from: fromClass, to: toClass, delayNs });
+    else refuseSecond(`lookahead from class '${fromClass}' to class '${toClass}'`, known.delayNs, delayNs);
   }
 
   link(from: Cell | string, to: Cell | string, delayNs: number): void {
@@ -209,10 +216,19 @@ class WorldBuilder implements World {
           `link from '${link.from}' to '${link.to}': no cell with actors is named '${from === undefined ? link.from : link.to}'`,
         );
       }
-      links.set(from * cells.length + to, link.delayNs);
+      const key = from * cells.length + to;
+      const known = links.get(key);
+      if (known !== undefined) refuseSecond(`link from cell '${link.from}' to cell '${link.to}'`, known, link.delayNs);
+      links.set(key, link.delayNs);
     }
     return new LookaheadRules(classNames, byClass, links, cells.length);
   }
+}
+
+/** The same again is harmless; another value would overwrite the first one silently. */
+function refuseSecond(what: string, firstNs: number, secondNs: number): void {
+  if (firstNs === secondNs) return;
+  throw new KernelError('bad-model', `${what} is declared twice, as ${firstNs} ns and as ${secondNs} ns; declare it once`);
 }
 
 /** Order by UTF-16 code unit, the same in every locale. */

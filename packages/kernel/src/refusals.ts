@@ -52,7 +52,7 @@ export function refuseCrossing(model: Model, self: number, to: number, type: Mes
     'lookahead',
     Number.isNaN(least)
       ? `message '${type.name}' ${route}: no lookahead is declared from ${classes}; declare world.lookahead(...) or world.link(...)`
-      : `message '${type.name}' ${route} has a delay of ${delayNs} ns, under the declared lookahead of ${least} ns (${classes})`,
+      : `message '${type.name}' ${route} has a delay of ${delayNs} ns, under the declared lookahead of ${least} ns (${classes}): give it at least that delay, put both actors into one cell, or declare a smaller lookahead`,
   );
 }
 

@@ -116,7 +116,7 @@ const optionNames: ReadonlySet<string> = new Set([
 export function checkOptions(program: Program, options: RunOptions): CheckedOptions {
   for (const name of Object.keys(options)) {
     if (!optionNames.has(name))
-      refuse(name, (options as Record<string, unknown>)[name], `no option of a run; there are ${[...optionNames].join(', ')}`);
+      refuse(name, (options as Record<string, unknown>)[name], `but a run has no such option; there are ${[...optionNames].join(', ')}`);
   }
   const { shards = 1, transport = 'threads', pace = 'max', untilNs = Number.POSITIVE_INFINITY, seed = '1' } = options;
   if (shards !== 'auto') checkShards(shards);
@@ -164,7 +164,7 @@ function checkCheckpoints({ from, checkpointEveryNs, restarts = 0, inputs = [] }
   }
   if (!Number.isInteger(restarts) || restarts < 0) refuse('restarts', restarts, 'it must be a whole number, 0 or more');
   if (restarts > 0 && checkpointEveryNs === undefined)
-    refuse('restarts', restarts, 'there are no checkpoints to start from; set checkpointEveryNs');
+    refuse('restarts', restarts, 'but there are no checkpoints to start from; set checkpointEveryNs');
 }
 
 function checkPlain(options: RunOptions): void {
@@ -181,6 +181,6 @@ function checkPlain(options: RunOptions): void {
 }
 
 function refuse(name: string, value: unknown, fix: string): never {
-  const shown = typeof value === 'object' || typeof value === 'function' ? typeof value : String(value);
-  throw new KernelError('bad-option', `option '${name}' is ${shown}; ${fix}`);
+  const shown = typeof value === 'string' ? `'${value}'` : typeof value === 'object' || typeof value === 'function' ? `a ${typeof value}` : String(value);
+  throw new KernelError('bad-option', `${name} is ${shown}; ${fix}`);
 }

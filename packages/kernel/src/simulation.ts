@@ -9,7 +9,7 @@ import {
   takeSnapshot,
   unpackCheckpoint,
 } from './checkpoint.js';
-import { KernelError } from './errors.js';
+import { fromUnknown, KernelError } from './errors.js';
 import { bodyFlag } from './event-slab.js';
 import { combineLanes } from './fingerprint.js';
 import { type InputEntry, inputFields } from './input-log.js';
@@ -29,7 +29,7 @@ export interface SimulationOptions {
   readonly seed?: string;
   /** Shards run interleaved on this thread (default 1): the result is the same for every count. */
   readonly shards?: number;
-  /** Send every message through the codec and poison views after the handler. */
+  /** Send states and messages through the codec, check fields and that data are trees, poison views after the handler. */
   readonly strict?: boolean;
   readonly limits?: Partial<Limits>;
   /** Keep emitted records for `takeRecords` (default false; they are hashed in any case). */
@@ -54,6 +54,8 @@ export class Simulation {
   #inputs = 0;
   #yieldAsked: () => boolean = never;
   #stopAsked = false;
+  /** What ended the run: the event that failed is gone, so it can neither go on nor be saved. */
+  #failure: KernelError | undefined;
 
   constructor(model: Model, options: SimulationOptions = {}, snapshot?: Snapshot) {
     const shards = checkShards(options.shards ?? 1);
@@ -123,6 +125,7 @@ export class Simulation {
 
   /** @internal Begins a stretch that `advance` drives. */
   begin(untilNs: number): void {
+    this.#refuseFailed();
     if (untilNs !== Number.POSITIVE_INFINITY) checkNs('the time to run until', untilNs);
     if (untilNs < this.nowNs) throw new KernelError('bad-time', `cannot run until ${untilNs} ns: the run is already at ${this.nowNs} ns`);
     this.#stopAsked = false;
@@ -131,11 +134,17 @@ export class Simulation {
 
   /** @internal One round; false when the stretch is done. `yieldAsked` lets a long window return early. */
   advance(yieldAsked: () => boolean = never): boolean {
+    this.#refuseFailed();
     this.#yieldAsked = yieldAsked;
-    for (const loop of this.#loops) loop.publish();
-    for (const loop of this.#loops) if (!loop.collect()) throw new KernelError('handshake', 'a frame is missing on one thread');
     let running = false;
-    for (const loop of this.#loops) running = loop.advance() || running;
+    try {
+      for (const loop of this.#loops) loop.publish();
+      for (const loop of this.#loops) if (!loop.collect()) throw new KernelError('handshake', 'a frame is missing on one thread');
+      for (const loop of this.#loops) running = loop.advance() || running;
+    } catch (error) {
+      this.#failure = error instanceof KernelError ? error : fromUnknown(error, { seed: this.seed });
+      throw error;
+    }
     if (!running) this.nowNs = Math.max(this.nowNs, ...this.#loops.map((loop) => loop.stoppedNs));
     return running;
   }
@@ -183,6 +192,7 @@ export class Simulation {
 
   /** Brings in external input at its stamped time (at or after `nowNs`). */
   inject(entry: InputEntry): void {
+    this.#refuseFailed();
     const { target, number, fields } = inputFields(entry, this.model);
     if (entry.timeNs < this.nowNs)
       throw new KernelError('bad-time', `input for '${entry.actor}' is stamped ${entry.timeNs} ns, before the run's ${this.nowNs} ns`);
@@ -208,6 +218,7 @@ export class Simulation {
   }
 
   #snapshot(): Snapshot {
+    this.#refuseFailed();
     return mergeSnapshots(this.#engines.map((engine) => takeSnapshot(engine, this.nowNs)));
   }
 
@@ -215,6 +226,17 @@ export class Simulation {
     if (engine.records.count === 0) return;
     const { typeNames, packed } = engine.records.pack();
     for (const record of unpackRecords(typeNames, packed)) this.#records.push(record);
+  }
+
+  #refuseFailed(): void {
+    const failure = this.#failure;
+    if (failure === undefined) return;
+    throw new KernelError(
+      failure.code,
+      `this simulation failed before and cannot go on or be saved; build a new one, or restore a checkpoint. It failed with: ${failure.reason}`,
+      failure.site,
+      failure,
+    );
   }
 
   #host(): LoopHost {

@@ -1,5 +1,6 @@
 /** The real clock, taken before the guards hide it from handlers. Only the machinery around handlers may use it. */
 const performanceNow = performance.now.bind(performance);
+const timeOrigin = performance.timeOrigin;
 
 /** Milliseconds of wall time since this thread began. */
 export function wallMs(): number {
@@ -8,5 +9,5 @@ export function wallMs(): number {
 
 /** Milliseconds since the Unix epoch, comparable between threads. */
 export function epochMs(): number {
-  return performance.timeOrigin + performanceNow();
+  return timeOrigin + performanceNow();
 }

@@ -132,7 +132,7 @@ describe('bad options', () => {
     ['a fractional end', { untilNs: 0.5 }, /untilNs is 0.5/],
     ['a paced memory run', { transport: 'memory', pace: 1 }, /use transport 'threads' for pace/],
     ['a live memory run', { transport: 'memory', live: true }, /use transport 'threads'/],
-    ['restarts without checkpoints', { restarts: 1 }, /restarts is 1, but there are no checkpoints to start from; set checkpointEveryNs/],
+    ['restarts without checkpoints', { restarts: 1 }, /restarts is 1; but there are no checkpoints to start from; set checkpointEveryNs/],
     ['checkpoints every 0 ns', { checkpointEveryNs: 0 }, /checkpointEveryNs is 0/],
     ['a limit of 0', { limits: { pendingBytes: 0 } }, /limits.pendingBytes is 0/],
     ['a NaN limit', { limits: { handlerLimitMs: Number.NaN } }, /limits.handlerLimitMs is NaN/],

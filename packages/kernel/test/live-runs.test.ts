@@ -5,6 +5,17 @@ import { describe, expect, it } from 'vitest';
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const idle = { ticking: 'x', tickNs: 0 };
 
+/** An observer, and a promise that settles once a shard has run an event: threads take their time to start on a busy machine. */
+function watched(): { observer: RunObserver; underWay: Promise<void> } {
+  const observer = new RunObserver();
+  const underWay = new Promise<void>((resolve) => {
+    observer.on('window', ({ events }) => {
+      if (events > 0) resolve();
+    });
+  });
+  return { observer, underWay };
+}
+
 /** Injects `count` inputs, one every `everyMs`, alternating between the two actors. */
 async function feed(going: ReturnType<typeof startRun>, count: number, everyMs: number): Promise<void> {
   for (let index = 0; index < count; index++) {
@@ -39,10 +50,13 @@ describe('live input', () => {
 
   it.each([1, 2])('keeps an idle run waiting until it is stopped: %i shards', async (shards) => {
     for (const options of [{ shards }, { shards, pace: 1 }, { shards, pace: 1, checkpointEveryNs: 50_000_000 }]) {
-      const going = startRun(echoProgram, idle, { ...options, live: true });
-      await wait(300);
+      const { observer, underWay } = watched();
+      const going = startRun(echoProgram, idle, { ...options, live: true, observer });
+      await underWay;
+      const poked = new Promise((resolve) => observer.on('window', ({ fromNs, events }) => events > 0 && fromNs > 0 && resolve(undefined)));
       going.inject({ actor: 'y', message: 'poke', fields: [7] });
-      await wait(300);
+      await poked;
+      await wait(60);
       going.stop();
       const result = await going.result;
       expect([result.stopped, result.inputs.length, result.eventCount]).toEqual([true, 1, 2 + 1]);
@@ -96,8 +110,9 @@ describe('stop', () => {
   const ring = { actors: 6, fault: 'none' as const, failing: 4, atCount: 30, hops: 2 ** 40, delayNs: 1000 };
 
   it('ends a run whose handler does not return, naming it', async () => {
-    const going = startRun(faultProgram, { ...ring, fault: 'stall' }, { shards: 2 });
-    setTimeout(() => going.stop(), 500);
+    const observer = new RunObserver();
+    const going = startRun(faultProgram, { ...ring, fault: 'stall' }, { shards: 2, observer });
+    observer.on('stalled', () => going.stop());
     await expect(going.result).rejects.toThrow(/has not returned.*asked to stop[\s\S]*actor ring000004/);
   });
 
@@ -105,12 +120,12 @@ describe('stop', () => {
     let written = 0;
     const sink = {
       async write(records: readonly RunRecord[]) {
+        if (written === 0) setTimeout(() => going.stop(), 200);
         written += records.length;
         await wait(150);
       },
     };
-    const going = startRun(echoProgram, { ticking: 'x', tickNs: 1000 }, { sink, limits: { recordBytes: 20_000 }, untilNs: 2 ** 52 });
-    setTimeout(() => going.stop(), 400);
+    const going: Run = startRun(echoProgram, { ticking: 'x', tickNs: 1000 }, { sink, limits: { recordBytes: 20_000 }, untilNs: 2 ** 52 });
     const result = await going.result;
     expect(result.stopped).toBe(true);
     expect(written).toBe(result.recordCount);
@@ -158,7 +173,7 @@ describe('pacing', () => {
 
 describe('options', () => {
   it.each([
-    [{ shard: 2 }, /option 'shard'/],
+    [{ shard: 2 }, /shard is 2; but a run has no such option/],
     [{ restarts: -1 }, /restarts/],
     [{ strict: 'no' }, /strict/],
     [{ seed: Number.NaN }, /seed/],

@@ -120,7 +120,7 @@ async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<S
   let recorder: RunRecorder | undefined;
   const run = startRun(
     clusterProgram,
-    { plan, table, seriesNs },
+    { plan, table, seriesNs, alone: shards === 1 },
     {
       seed: scenario.seed,
       shards,

@@ -46,6 +46,8 @@ export interface FrontendOptions {
   readonly replicaSync?: { readonly frontends: readonly { readonly id: number }[]; readonly periodNs: number; readonly delayNs: number };
   /** Hand `tokens` on to the clients (default false). */
   readonly streamTokens?: boolean;
+  /** Tell the clients how their requests ended (default true). Clients that only send need no answer: a message a request less. */
+  readonly answerClients?: boolean;
   /** Emit `requestArrived` (default true). */
   readonly recordArrivals?: boolean;
   /** Refusal codes of the engines that no other engine would judge differently (default -3, -4, -5: too long, larger than the KV memory, bad length). */
@@ -91,6 +93,7 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
     onEngineDeath: 'retry',
     maxInFlight: 1 << 22,
     streamTokens: false,
+    answerClients: true,
     recordArrivals: true,
     permanentRefusals: [-3, -4, -5],
     ...options,

@@ -26,19 +26,31 @@ export function settle(
   if (slots.deadlineTimer[slot]! >= 0) context.cancelTimer(slots.deadlineTimer[slot]!);
   count(state, ended);
   emitRequest(state, context, slot, recorded(ended), reason, lastTokenNs, maxGapNs);
+  if (desk.settings.answerClients) answer(desk, state, context, slot, ended, lastTokenNs);
+  state.slotOf.delete(request);
+  freeSlot(slots, slot);
+  noteLoadChange(desk, state, context);
+}
+
+function answer(
+  desk: FrontendDesk,
+  state: FrontendState,
+  context: FrontendContext,
+  slot: number,
+  ended: number,
+  lastTokenNs: number,
+): void {
+  const { slots } = state;
   context.send(
     slots.client[slot]!,
     settled,
     desk.settings.clientDelayNs,
-    request,
+    slots.request[slot]!,
     ended,
     slots.firstTokenNs[slot]!,
     lastTokenNs,
     slots.generatedTokens[slot]!,
   );
-  state.slotOf.delete(request);
-  freeSlot(slots, slot);
-  noteLoadChange(desk, state, context);
 }
 
 function count(state: FrontendState, ended: number): void {

@@ -22,7 +22,12 @@ export function abandonKv<Pool>(
   // A decode that has its KV has released it; before, the prefill engine holds it for nobody else.
   if (columns.kind[slot] !== requestKind.decodeOnly || columns.transferEndNs[slot]! >= 0) return;
   if (columns.transfer[slot]! >= 0 && scope.options.fabric !== undefined)
-    context.send(transferActor(scope, columns.prefillEngine[slot]!), cancelTransfer, scope.options.fabric.delayNs + extraNs, columns.transfer[slot]!);
+    context.send(
+      transferActor(scope, columns.prefillEngine[slot]!),
+      cancelTransfer,
+      scope.options.fabric.delayNs + extraNs,
+      columns.transfer[slot]!,
+    );
   columns.transfer[slot] = -1;
   release(scope, state, context, slot);
 }
