@@ -302,6 +302,15 @@ workload:
     expect(reverseTier.summary.fingerprint).not.toBe(lruTier.summary.fingerprint);
   });
 
+  it('takes parameters when it is built in, too', async () => {
+    const share = (value: number): string[] => [...eviction('s3-fifo'), `serving[0].evictionParameters={smallShare: ${value}}`];
+    const [small, large] = [await project.run('cached.yaml', share(0.1)), await project.run('cached.yaml', share(0.9))];
+    expect(large.summary.fingerprint).not.toBe(small.summary.fingerprint);
+    await expect(project.run('cached.yaml', [...eviction('lru'), 'serving[0].evictionParameters={speed: 1}'])).rejects.toThrow(
+      "eviction policy 'lru': unknown parameter 'speed'; it takes none",
+    );
+  });
+
   it.each([
     ["(() => { throw new Error('no idea'); })()", 'asked for the block to evict, threw Error: no idea'],
     ['state.idle.length + 1e6', 'victim() gave 10000'],

@@ -98,6 +98,7 @@ function planOf<Parameters>(
     from,
     takeSnapshot: from === undefined,
     pace: undefined,
+    pacers: undefined,
     live: false,
     budgetMs: Number.POSITIVE_INFINITY,
     traced: undefined,

@@ -17,6 +17,7 @@ import {
 } from '@braess/kvbm';
 import type { KvEventColumns } from '@braess/protocol';
 import { blocksRefused, type EngineBlocks } from '@braess/serving';
+import type { CachePolicy } from './own-evictions.js';
 
 /** The KV blocks of one engine: kvbm's pool with what the scheduler's slots mean to it. Plain data. */
 export interface EnginePool {
@@ -29,10 +30,9 @@ export interface EnginePool {
 
 export interface EngineBlocksOptions {
   readonly prefixCaching: boolean;
-  readonly eviction: string;
+  readonly eviction: CachePolicy;
   /** Leave blocks that nobody can look up out of the KV events: only tiers below want them. */
   readonly namedEventsOnly: boolean;
-  readonly evictionParameters?: Readonly<Record<string, number>>;
 }
 
 /**
@@ -41,15 +41,14 @@ export interface EngineBlocksOptions {
  * they are private, so nobody can tell the difference.
  */
 export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePool> {
-  const { prefixCaching, eviction, evictionParameters, namedEventsOnly } = options;
+  const { prefixCaching, eviction, namedEventsOnly } = options;
   return {
     createPool: (capacityBlocks, blockTokens, wantsEvents) => ({
       pool: createBlockPool({
         capacityBlocks,
         blockTokens,
         prefixCaching,
-        policy: eviction,
-        ...(evictionParameters === undefined ? {} : { policyParameters: evictionParameters }),
+        ...eviction,
       }),
       events: wantsEvents && prefixCaching ? createKvEventBuffer(undefined, namedEventsOnly) : null,
       sequenceOf: new Int32Array(16).fill(-1),
@@ -107,12 +106,18 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
     takeEvents(state): KvEventColumns {
       const events = state.events as KvEventBuffer;
       const { length } = events;
+      // One piece of memory for the four columns: there are many small batches.
+      const memory = new ArrayBuffer(length * 21);
       const taken = {
-        kinds: events.kinds.slice(0, length),
-        identities: events.identities.slice(0, length),
-        parents: events.parents.slice(0, length),
-        blocks: events.blocks.slice(0, length),
+        kinds: new Uint8Array(memory, length * 20, length),
+        identities: new Float64Array(memory, 0, length),
+        parents: new Float64Array(memory, length * 8, length),
+        blocks: new Int32Array(memory, length * 16, length),
       };
+      taken.kinds.set(events.kinds.subarray(0, length));
+      taken.identities.set(events.identities.subarray(0, length));
+      taken.parents.set(events.parents.subarray(0, length));
+      taken.blocks.set(events.blocks.subarray(0, length));
       clearKvEvents(events);
       return taken;
     },

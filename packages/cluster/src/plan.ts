@@ -1,6 +1,7 @@
 import { dirname, resolve } from 'node:path';
 import { builtInPolicyNames, loadPolicy, type PolicyKind, type PolicySpec } from '@braess/control';
 import { buildTopology, linksBetween, type Topology, type TopologySpec } from '@braess/fabric';
+import { evictionPolicyNames } from '@braess/kvbm';
 import {
   type Catalogue,
   createPolynomial,
@@ -13,6 +14,7 @@ import {
   readDynamoProfile,
   type TimingModel,
 } from '@braess/serving';
+import { cachePolicy } from './own-evictions.js';
 import { didYouMean, placeOf } from './scenario/document.js';
 import { pathText, ScenarioError } from './scenario/problem.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
@@ -42,7 +44,7 @@ export interface GroupPlan {
   readonly maxModelTokens: number;
   readonly maxWaiting: number;
   readonly prefixCaching: boolean;
-  readonly eviction: string;
+  readonly eviction: PolicySpec;
   readonly stepwise: boolean;
   readonly capacityBlocks: number;
   readonly hbmBytes: number;
@@ -73,6 +75,9 @@ export interface PolicyPlan {
   readonly admission: PolicySpec | null;
   readonly oracle: PolicySpec | null;
   readonly planner: PolicySpec;
+  /** Of the tiers, by name, e.g. g2. */
+  readonly tierEvictions: Readonly<Record<string, PolicySpec>>;
+  readonly ownActors: readonly PolicySpec[];
 }
 
 /** Derives a plan. @throws ScenarioError for names that are unknown and for what does not fit. */
@@ -127,14 +132,42 @@ function named<T>(read: ReadScenario, entries: ReadonlyMap<string, T>, path: rea
   refuse(read, path, `is "${name}", no known ${what}; known are ${names.join(', ')}${didYouMean(name, names)}`);
 }
 
+/** Directory that packages are looked up from. */
+function baseDirectoryOf(read: ReadScenario): string {
+  return dirname(resolve(read.document.files.at(-1) ?? '.'));
+}
+
+/** A policy with the file it names made absolute: what a thread needs to find it. */
+function placedSpec(read: ReadScenario, path: readonly PropertyKey[], given: PolicySpec): PolicySpec {
+  const isFile = !given.policy.startsWith('package:') && /[\\/]|\.[mc]?[jt]s(#|$)/.test(given.policy);
+  return { policy: isFile ? besideScenario(read, path, given.policy) : given.policy, parameters: given.parameters ?? {} };
+}
+
+function evictionAt(
+  read: ReadScenario,
+  path: readonly PropertyKey[],
+  { eviction, evictionParameters }: Pick<ServingGroup, 'eviction' | 'evictionParameters'>,
+): PolicySpec {
+  const spec = placedSpec(read, [...path, 'eviction'], { policy: eviction, parameters: evictionParameters });
+  try {
+    cachePolicy(spec, baseDirectoryOf(read));
+  } catch (error) {
+    const names = evictionPolicyNames().filter((name) => !name.includes(' '));
+    refuse(
+      read,
+      [...path, 'eviction'],
+      `is "${eviction}": ${(error as Error).message}; built in are ${names.join(', ')}${didYouMean(eviction, names)}`,
+    );
+  }
+  return spec;
+}
+
 /** Finds, loads and binds every policy once here, so that a mistake is reported with its place before any thread starts. */
 function planPolicies(read: ReadScenario): PolicyPlan {
-  const { router, planner } = read.scenario;
-  const baseDirectory = dirname(resolve(read.document.files.at(-1) ?? '.'));
-  const policyAt = (kind: PolicyKind, path: readonly string[], given: PolicySpec): PolicySpec => {
-    const isFile = !given.policy.startsWith('package:') && /[\\/]|\.[mc]?[jt]s(#|$)/.test(given.policy);
-    const policy = isFile ? besideScenario(read, [...path, 'policy'], given.policy) : given.policy;
-    const spec = { policy, parameters: given.parameters ?? {} };
+  const { router, planner, kvTiers, actors } = read.scenario;
+  const baseDirectory = baseDirectoryOf(read);
+  const policyAt = (kind: PolicyKind, path: readonly PropertyKey[], given: PolicySpec): PolicySpec => {
+    const spec = placedSpec(read, [...path, 'policy'], given);
     try {
       loadPolicy(kind, spec, { baseDirectory });
     } catch (error) {
@@ -151,6 +184,10 @@ function planPolicies(read: ReadScenario): PolicyPlan {
     admission: router.admission === undefined ? null : policyAt('admission', ['router', 'admission'], router.admission),
     oracle: router.oracle === undefined ? null : policyAt('oracle', ['router', 'oracle'], router.oracle),
     planner: policyAt('planner', ['planner'], planner),
+    tierEvictions: Object.fromEntries(
+      Object.entries(kvTiers).flatMap(([name, tier]) => (tier === undefined ? [] : [[name, evictionAt(read, ['kvTiers', name], tier)]])),
+    ),
+    ownActors: actors.map((actor, index) => policyAt('actor', ['actors', index], actor)),
   };
 }
 
@@ -252,7 +289,7 @@ function planGroup(read: ReadScenario, catalogue: Catalogue, gpu: GpuSpec, model
       maxModelTokens,
       maxWaiting: group.maxWaiting,
       prefixCaching: group.prefixCaching,
-      eviction: group.eviction,
+      eviction: evictionAt(read, path, group),
       stepwise: group.passes === 'stepwise',
       capacityBlocks: capacity.blocks,
       hbmBytes: gpu.hbmBytes,

@@ -18,6 +18,8 @@ import { clientAnswers, clientOptionsOf } from './client-plan.js';
 import { type EnginePool, poolBlocks } from './engine-blocks.js';
 import { type FaultEntry, faultKind } from './fault-actor.js';
 import { prefixOverlap } from './overlap-index.js';
+import { addOwnActors } from './own-actors.js';
+import { cachePolicy } from './own-evictions.js';
 import type { ClusterPlan, EnginePlan, GroupPlan } from './plan.js';
 import { ServerTiers, storageNodeOf } from './server-tiers.js';
 
@@ -61,6 +63,7 @@ class ClusterBuilder {
   readonly #cells = new Map<string, Cell>();
   readonly #engines: EngineEntry[] = [];
   readonly #frontends: ActorReference[] = [];
+  readonly #clients: ActorReference[] = [];
   readonly #gpus = new Map<string, ActorReference>();
   readonly #nodeOfEngine = new Map<number, number>();
   #planner: ActorReference[] = [];
@@ -84,11 +87,13 @@ class ClusterBuilder {
 
   build(): void {
     this.#declareLookahead();
-    if (this.#plan.disaggregated || this.#plan.scenario.kvTiers.g4 !== undefined) this.#addFabric();
+    // Before the fabric, whose links report to the frontends.
     this.#addControl();
+    if (this.#plan.disaggregated || this.#plan.scenario.kvTiers.g4 !== undefined) this.#addFabric();
     this.#addServers();
     this.#addClients();
     this.#addFaults();
+    this.#addOwnActors();
   }
 
   #declareLookahead(): void {
@@ -204,6 +209,7 @@ class ClusterBuilder {
         fabric: this.#fabric,
         nodeOfEngine: (engine) => this.#nodeOf(engine),
         storageNode: storageNodeOf(this.#topology),
+        evictionOf: (tier) => cachePolicy(this.#plan.policies.tierEvictions[tier] as PolicySpec, this.#plan.policies.baseDirectory),
       },
       this.#world,
     );
@@ -247,7 +253,11 @@ class ClusterBuilder {
         stepwise: group.stepwise,
       },
       timing: group.timing,
-      blocks: poolBlocks({ prefixCaching: group.prefixCaching, eviction: group.eviction, namedEventsOnly: !tiers.any }),
+      blocks: poolBlocks({
+        prefixCaching: group.prefixCaching,
+        eviction: cachePolicy(group.eviction, this.#plan.policies.baseDirectory),
+        namedEventsOnly: !tiers.any,
+      }),
       kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
       controlDelayNs: control,
       serverDelayNs: this.#delays.release,
@@ -327,7 +337,22 @@ class ClusterBuilder {
 
   #addClients(): void {
     const options: ClientOptions = clientOptionsOf(this.#plan, this.#parameters.table, this.#delays.client, this.#promises);
-    this.#world.cell('clients', { class: 'client' }).actor('client0', clientKind(options), { client: 0, frontends: this.#frontends });
+    const client = this.#world
+      .cell('clients', { class: 'client' })
+      .actor('client0', clientKind(options), { client: 0, frontends: this.#frontends });
+    this.#clients.push(client);
+  }
+
+  /** Last, so that they can name every other actor. */
+  #addOwnActors(): void {
+    const { ownActors } = this.#plan.policies;
+    if (ownActors.length === 0) return;
+    if (this.#fabric !== undefined) this.#world.lookahead('control', 'fabric', this.#delays.control);
+    const actors = new Map<string, { readonly id: number }>(this.#gpus);
+    for (const { name, actor } of this.#engines) actors.set(name, actor);
+    for (const actor of [...this.#frontends, ...this.#planner, ...this.#clients]) actors.set(actor.name, actor);
+    if (this.#fabric !== undefined) actors.set(this.#fabric.name, this.#fabric);
+    for (const [index, spec] of ownActors.entries()) addOwnActors(this.#world, this.#policy('actor', spec), index, actors);
   }
 
   #addFaults(): void {

@@ -2,6 +2,7 @@ import type { Topology } from '@braess/fabric';
 import type { ActorReference, Cell, World } from '@braess/kernel';
 import { type TierKind, type TierKindOptions, tierKind } from '@braess/kvbm';
 import type { EngineTiers } from '@braess/serving';
+import type { CachePolicy } from './own-evictions.js';
 import type { ClusterPlan, GroupPlan } from './plan.js';
 import type { Scenario } from './scenario/schema.js';
 
@@ -15,6 +16,7 @@ export interface TierSetting {
   readonly nodeOfEngine: (engine: number) => number;
   /** Node of the network storage, -1 without. */
   readonly storageNode: number;
+  readonly evictionOf: (tier: 'g2' | 'g3' | 'g4') => CachePolicy;
 }
 
 type Tiers = Scenario['kvTiers'];
@@ -80,9 +82,9 @@ export class ServerTiers {
     return group.kvBytesPerTokenPerGpu * group.tensorParallel * group.blockTokens;
   }
 
-  #store(tier: NonNullable<Tiers['g2'] | Tiers['g4']>): TierKindOptions['store'] {
+  #store(name: 'g2' | 'g3' | 'g4', tier: NonNullable<Tiers['g2'] | Tiers['g4']>): TierKindOptions['store'] {
     const capacityBlocks = Math.floor((tier.gigabytes * 1e9) / this.#blockBytes());
-    return { capacityBlocks, policy: tier.eviction, minimumFrequency: tier.minimumFrequency };
+    return { capacityBlocks, ...this.#setting.evictionOf(name), minimumFrequency: tier.minimumFrequency };
   }
 
   #common(): Pick<TierKindOptions, 'blockBytes' | 'series'> {
@@ -101,7 +103,7 @@ export class ServerTiers {
     return {
       ...this.#common(),
       tier,
-      store: this.#store(spec),
+      store: this.#store(`g${tier}`, spec),
       through: {
         device: {
           pipe: {
@@ -124,7 +126,7 @@ export class ServerTiers {
     return {
       ...this.#common(),
       tier: 4,
-      store: this.#store(spec),
+      store: this.#store('g4', spec),
       through: {
         fabric: {
           actor: fabric as ActorReference,

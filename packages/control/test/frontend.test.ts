@@ -71,6 +71,19 @@ describe('the life of a request', () => {
     );
   });
 
+  it('is the same where clients want no answer, less the answers', () => {
+    const requests = Array.from({ length: 5 }, (_, index) => ({ atNs: 4000 * index, inputTokens: 16, outputTokens: 3 }));
+    const run = (answerClients: boolean) => {
+      const simulation = simulate({ engines: [server], requests, options: { answerClients } });
+      simulation.runUntil();
+      return { rows: rows(simulation), answers: settledOf(simulation).length, events: simulation.eventCount };
+    };
+    const told = run(true);
+    const untold = run(false);
+    expect(told.rows.length).toBe(5);
+    expect(untold).toEqual({ rows: told.rows, answers: 0, events: told.events - 5 });
+  });
+
   it('leaves no load behind', () => {
     const engines = [
       { role: 1, prefillNs: 5000 },

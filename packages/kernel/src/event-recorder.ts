@@ -120,7 +120,7 @@ function checkNames(names: readonly string[], model: Model): void {
 }
 
 /** The name with the fewest edits to the wanted one; the first of equals. */
-export function nearestName(wanted: string, names: readonly string[]): string {
+function nearestName(wanted: string, names: readonly string[]): string {
   let nearest = names[0] as string;
   let fewest = Number.POSITIVE_INFINITY;
   for (const name of names) {

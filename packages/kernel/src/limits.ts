@@ -39,7 +39,7 @@ export function resolveLimits(given: Partial<Limits> = {}): Limits {
     if (!(value > 0)) throw new KernelError('bad-option', `limits.${name} is ${value}; it must be a positive number`);
   }
   for (const [name, least] of leastBytes) {
-    if (limits[name] < least) throw new KernelError('bad-option', `limits.${name} is ${limits[name]}; it must be at least ${least}`);
+    if (limits[name] < least) throw new KernelError('bad-option', `limits.${name} is ${limits[name]}; at least ${least}`);
   }
   return limits;
 }

@@ -108,11 +108,11 @@ function weighObject(value: object, depth: number): number {
     seen.add(value);
   }
   const prototype = Object.getPrototypeOf(value) as object | null;
-  if (prototype === Object.prototype) return weighRecord(value as Record<string, unknown>, depth);
+  if (prototype === Object.prototype || prototype === null) return weighRecord(value as Record<string, unknown>, depth);
   if (prototype === Array.prototype) return weighArray(value as unknown[], depth);
   if (prototype === Map.prototype) return weighMap(value as Map<unknown, unknown>, depth);
   if (prototype === Set.prototype) return weighSet(value as Set<unknown>, depth);
-  if (!typedArrayIndex.has(prototype)) throw notPlain(depth, foreign(value, prototype));
+  if (!typedArrayIndex.has(prototype)) throw notPlain(depth, foreign(value));
   const view = value as ArrayBufferView;
   checkView(view, depth);
   return 16 + view.byteLength;
@@ -203,8 +203,7 @@ export function checkView(view: ArrayBufferView, depth: number): void {
 }
 
 /** What an object is that is no plain data. */
-export function foreign(value: object, prototype: object | null): string {
-  if (prototype === null) return 'an object without a prototype';
+export function foreign(value: object): string {
   const name = value.constructor?.name ?? 'class';
   return ArrayBuffer.isView(value) ? `a ${name}` : `an instance of ${name}`;
 }

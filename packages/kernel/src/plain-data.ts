@@ -14,13 +14,11 @@ import {
   typedArrays,
 } from './plain-check.js';
 
-export { checkPlainData } from './plain-check.js';
-
 /**
  * State, bodies and records are plain data, restored exactly:
- *   null, undefined, booleans, numbers (-0, NaN and infinities included), well-formed strings, bigints of 64 bits, dense arrays, object
- *   literals with string keys, Map, Set, and typed arrays.
- * Not: functions, symbols, class instances, objects without a prototype, Date, cycles, holes, lone surrogates, the key `__proto__`, shared memory.
+ *   null, undefined, booleans, numbers (-0, NaN and infinities included), well-formed strings, bigints of 64 bits, dense arrays, objects with
+ *   string keys and no class (with or without Object's prototype), Map, Set, and typed arrays.
+ * Not: functions, symbols, class instances, Date, cycles, holes, lone surrogates, the key `__proto__`, shared memory.
  * A value is a tree: a part that is referenced twice comes back as two parts.
  */
 export type PlainData = unknown;
@@ -39,6 +37,7 @@ const negativeZero = 0;
 const mapKind = 1;
 const setKind = 2;
 const firstArrayKind = 3;
+const bareKind = firstArrayKind + typedArrays.length;
 
 addExtension({
   Class: Escaped as unknown as new () => Escaped,
@@ -54,6 +53,7 @@ function restoreEscaped(kind: number, content: unknown): unknown {
   if (kind === negativeZero) return -0;
   if (kind === mapKind) return new Map(content as [unknown, unknown][]);
   if (kind === setKind) return new Set(content as unknown[]);
+  if (kind === bareKind) return Object.assign(Object.create(null), content);
   const ArrayType = typedArrays[kind - firstArrayKind] as (typeof typedArrays)[number];
   const bytes = content as Uint8Array;
   return new ArrayType(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer);
@@ -112,11 +112,12 @@ function escapeObject(value: object, depth: number): unknown {
   if (depth > maximumDepth) throw tooDeep(depth);
   const prototype = Object.getPrototypeOf(value) as object | null;
   if (prototype === Object.prototype) return escapeRecord(value as Record<string, unknown>, depth);
+  if (prototype === null) return new Escaped(bareKind, { ...(escapeRecord(value as Record<string, unknown>, depth) as object) });
   if (prototype === Array.prototype) return escapeArray(value as unknown[], depth);
   if (prototype === Map.prototype) return new Escaped(mapKind, escapeEntries(value as Map<unknown, unknown>, depth));
   if (prototype === Set.prototype) return new Escaped(setKind, escapeItems(value as Set<unknown>, depth));
   const index = typedArrayIndex.get(prototype);
-  if (index === undefined) throw notPlain(depth, foreign(value, prototype));
+  if (index === undefined) throw notPlain(depth, foreign(value));
   const view = value as ArrayBufferView;
   checkView(view, depth);
   return new Escaped(index + firstArrayKind, new Uint8Array(view.buffer, view.byteOffset, view.byteLength));

@@ -181,6 +181,11 @@ function checkPlain(options: RunOptions): void {
 }
 
 function refuse(name: string, value: unknown, fix: string): never {
-  const shown = typeof value === 'string' ? `'${value}'` : typeof value === 'object' || typeof value === 'function' ? `a ${typeof value}` : String(value);
+  const shown =
+    typeof value === 'string'
+      ? `'${value}'`
+      : typeof value === 'object' || typeof value === 'function'
+        ? `a ${typeof value}`
+        : String(value);
   throw new KernelError('bad-option', `${name} is ${shown}; ${fix}`);
 }

@@ -1,4 +1,4 @@
-import { actorKind, type InputEntry, KernelError, message, RunObserver, type RunRecord, run, startRun } from '@braess/kernel';
+import { actorKind, type InputEntry, KernelError, message, type Run, RunObserver, type RunRecord, run, startRun } from '@braess/kernel';
 import { echoProgram, faultProgram } from '@braess/kernel/testing';
 import { describe, expect, it } from 'vitest';
 

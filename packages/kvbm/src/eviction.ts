@@ -58,6 +58,12 @@ export function registerEvictionPolicy(policy: EvictionPolicy): void {
   policies.set(policy.name, policy);
 }
 
+/** Makes a policy known in place of any other of its name: for policies from files, which may be loaded again. */
+export function replaceEvictionPolicy(policy: EvictionPolicy): void {
+  policies.set(policy.name, policy);
+  lastFound = undefined;
+}
+
 /** The policy of that name. Throws an Error that lists the known names. */
 export function evictionPolicy(name: string): EvictionPolicy {
   if (lastFound?.name === name) return lastFound;

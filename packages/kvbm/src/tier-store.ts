@@ -10,6 +10,8 @@ import {
   unusedBlocks,
 } from './block-cache.js';
 import { widenFloat64 } from './columns.js';
+import type { LruState } from './eviction/lru.js';
+import { warmTable } from './identity-table.js';
 import { KV_CLEARED, KV_REMOVED, KV_STORED, type KvEventBuffer, pushKvEvent } from './kv-events.js';
 import { createRecentIdentities, noteIdentity, type RecentIdentities } from './recent-identities.js';
 
@@ -99,11 +101,7 @@ export function listOffloads(store: TierStore, events: KvEventBuffer, from: numb
 }
 
 function listBlock(store: TierStore, identity: number, parent: number, out: OffloadList): void {
-  if (findNode(store.cache, identity) >= 0) return;
-  if (store.offers !== null && noteIdentity(store.offers, identity) < store.minimumFrequency) {
-    store.filteredBlocks++;
-    return;
-  }
+  if (!wants(store, identity)) return;
   if (out.length === out.identities.length) {
     out.identities = widenFloat64(out.identities, out.length * 2);
     out.parents = widenFloat64(out.parents, out.length * 2);
@@ -130,6 +128,49 @@ export function storeInTier(store: TierStore, identity: number, parentIdentity: 
   store.storedBlocks++;
   if (events !== null) pushKvEvent(events, KV_STORED, identity, parentIdentity, 1);
   return true;
+}
+
+/** Blocks looked up ahead of their turn. */
+const aheadBlocks = 64;
+const leaving = new Float64Array(aheadBlocks);
+
+/** `storeInTier` for a list, in order; refusals are counted. Faster than one by one where the tier is larger than the processor's caches. */
+export function storeAllInTier(store: TierStore, identities: Float64Array, parents: Float64Array, events: KvEventBuffer | null): void {
+  for (let row = 0; row < identities.length; row++) {
+    if (row % aheadBlocks === 0) lookAhead(store, identities, row);
+    storeInTier(store, identities[row]!, parents[row]!, events);
+  }
+}
+
+/** Brings the table's places of the next blocks of a list, and of those that may go for them, near the processor. Changes nothing. */
+function lookAhead(store: TierStore, identities: Float64Array, from: number): void {
+  const { cache } = store;
+  const end = Math.min(from + aheadBlocks, identities.length);
+  warmTable(cache.table, identities, from, end);
+  if (!cache.isLru || unusedBlocks(cache) >= end - from) return;
+  const { oldest, next } = cache.policyState as LruState;
+  let listed = 0;
+  for (let node = oldest; node >= 0 && listed < end - from; node = next[node]!) leaving[listed++] = cache.identity[node]!;
+  warmTable(cache.table, leaving, 0, listed);
+}
+
+/** Keeps of a list, in place and in order, the blocks that the tier wants: those it does not hold and that were offered often enough; returns how many. */
+export function wantedOf(store: TierStore, identities: Float64Array, parents: Float64Array): number {
+  let wanted = 0;
+  for (let row = 0; row < identities.length; row++) {
+    if (row % aheadBlocks === 0) warmTable(store.cache.table, identities, row, Math.min(row + aheadBlocks, identities.length));
+    if (!wants(store, identities[row]!)) continue;
+    identities[wanted] = identities[row]!;
+    parents[wanted++] = parents[row]!;
+  }
+  return wanted;
+}
+
+function wants(store: TierStore, identity: number): boolean {
+  if (tierHolds(store, identity)) return false;
+  if (store.offers === null || noteIdentity(store.offers, identity) >= store.minimumFrequency) return true;
+  store.filteredBlocks++;
+  return false;
 }
 
 /** Puts in `blocks` blocks that nobody can look up; at most the tier's capacity of them. Returns false when transfers hold the room. */

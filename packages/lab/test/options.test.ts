@@ -302,6 +302,13 @@ const elsewhere = new Set([
   'workload.tenants.name',
   'router.oracle.policy',
   'router.oracle.parameters',
+  // test/plugs.test.ts
+  'serving.evictionParameters',
+  'kvTiers.g2.evictionParameters',
+  'kvTiers.g3.evictionParameters',
+  'kvTiers.g4.evictionParameters',
+  'actors.policy',
+  'actors.parameters',
 ]);
 
 describe('every option has an effect, or is refused', () => {

@@ -71,7 +71,7 @@ export const finished = message(
 /** engine -> frontend: not accepted; `reason` is the engine's refusal code. The frontend may try another. */
 export const refused = message('refused', ['request', 'reason', 'stage']);
 
-/** frontend -> client: the request is over. */
+/** frontend -> client: the request is over. Not sent where clients only send (open loop). */
 export const settled = message('settled', ['request', 'outcome', 'firstTokenNs', 'lastTokenNs', 'outputTokens']);
 
 /** controller -> client: send new requests to this frontend (an actor id); -1 goes back to the client's own choice. */

@@ -19,8 +19,8 @@ const clientArrival = message('clientArrival');
 
 /**
  * The kind of a run's client actors. All of them share one kind: create it once in the build function, and one actor with it for each client.
- * A client without features costs one timer, one `submit` and one `settled` a request and keeps counts only; every other one answers for
- * each request under way (see client-care.ts). Frontends must answer every `submit` with exactly one `settled`, also after a `cancel`.
+ * A client without features costs one timer and one `submit` a request and keeps counts only, of outcomes where its frontends answer; every other
+ * one answers for each request under way (see client-care.ts): frontends must then answer every `submit` with exactly one `settled`, also after a `cancel`.
  * @throws RangeError for options that contradict themselves.
  */
 export function clientKind(options: ClientOptions): ActorKind<'client', string, ClientSetup> {

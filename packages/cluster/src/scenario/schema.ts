@@ -9,7 +9,6 @@ const share = (description: string) => z.number().min(0).max(1).describe(descrip
 const roles = ['aggregated', 'prefill', 'decode'] as const;
 const precisions = ['bf16', 'fp8', 'int8', 'fp4'] as const;
 const linkClasses = ['nvlink', 'pcie', 'host', 'nic', 'leaf-uplink', 'core-uplink', 'gateway', 'inter-zone', 'storage'] as const;
-const evictionPolicies = ['lru', 'lfu', 'fifo', 's3-fifo', 'cost-aware', 'lineage'] as const;
 
 const linkSpeeds = z
   .strictObject({
@@ -103,6 +102,17 @@ const timingSchema = z.discriminatedUnion('kind', [
   }),
 ]);
 
+/** A policy's own schema checks its parameters. */
+const parameters = z.record(z.string(), z.json());
+
+const evictionSchema = {
+  eviction: z
+    .string()
+    .default('lru')
+    .describe('Which cached blocks go first: built-in name, .ts or .js file beside the scenario, or package:name'),
+  evictionParameters: parameters.default({}),
+};
+
 const engineSchema = {
   tensorParallel: count('GPUs of one engine').default(1),
   blockTokens: count('Tokens of a KV block').default(16),
@@ -113,7 +123,7 @@ const engineSchema = {
   kvBlocks: count('KV blocks of one engine; default what fits').optional(),
   memoryUtilisation: z.number().gt(0).max(1).default(0.9).describe('Share of GPU memory an engine may use'),
   prefixCaching: z.boolean().default(true).describe('Keep KV blocks of ended requests for equal prefixes'),
-  eviction: z.enum(evictionPolicies).default('lru').describe('Which cached blocks go first'),
+  ...evictionSchema,
   timing: timingSchema.default({ kind: 'roofline' }),
   passes: z.enum(['lazy', 'stepwise']).default('lazy').describe('stepwise steps every pass singly: slower, same results'),
 };
@@ -127,7 +137,7 @@ const groupSchema = z.strictObject({
 
 const tierSchema = {
   gigabytes: positive('Capacity, 10^9 bytes: of each server, or of the storage as a whole'),
-  eviction: z.enum(evictionPolicies).default('lru'),
+  ...evictionSchema,
   mode: z
     .enum(['write-through', 'on-eviction'])
     .default('write-through')
@@ -166,9 +176,6 @@ const tiersSchema = z.strictObject({
     .optional()
     .describe('Network storage, reached through the fabric'),
 });
-
-/** A policy's own schema checks its parameters. */
-const parameters = z.record(z.string(), z.json());
 
 const policySchema = z.strictObject({
   policy: z.string().describe('Built-in name, .ts or .js file beside the scenario, or package:name'),
@@ -272,6 +279,7 @@ export const scenarioSchema = z.strictObject({
   router: routerSchema.prefault({}),
   planner: plannerSchema.prefault({}),
   workload: workloadSchema,
+  actors: z.array(policySchema).default([]).describe('Actors of your own, each in a cell of its own beside the frontends'),
   faults: z.array(faultSchema).default([]),
   telemetry: telemetrySchema.prefault({}),
   delays: delaysSchema.prefault({}),

@@ -2,8 +2,7 @@ import { type ActorId, type ActorKind, actorKind, type Context, message } from '
 import { fetch, fetched, lookup, lookupAnswer, offload, startTransfer as startFabricTransfer, transferEnded } from '@braess/protocol';
 import { advance, nextCompletionNs, offeredBytesPerSecond, startTransfer } from '../fair-pipe.js';
 import { clearKvEvents, KV_REMOVED, KV_STORED } from '../kv-events.js';
-import { noteIdentity } from '../recent-identities.js';
-import { matchTier, pinTierBlock, storeAnonymous, storeInTier, tierHolds, unpinTierBlock } from '../tier-store.js';
+import { matchTier, pinTierBlock, storeAllInTier, storeAnonymous, unpinTierBlock, wantedOf } from '../tier-store.js';
 import type { TierKindOptions, TierSetup } from './tier-options.js';
 import { tierCounts, tierLoad } from './tier-records.js';
 import { createTierState, type TierState, type TierTotals, type TierTransfer } from './tier-state.js';
@@ -92,13 +91,8 @@ function takeOffload(
 ): void {
   const { store, totals } = state;
   totals.offeredBlocks += blocks;
-  let wanted = 0;
-  for (let row = 0; row < identities.length; row++) {
-    if (!wants(state, identities[row]!)) continue;
-    // In place: the columns are this tier's own.
-    identities[wanted] = identities[row]!;
-    parents[wanted++] = parents[row]!;
-  }
+  // In place: the columns are this tier's own.
+  const wanted = wantedOf(store, identities, parents);
   let anonymous = blocks - identities.length;
   // Nobody offers those twice, so a frequency filter never wants them.
   if (store.offers !== null) {
@@ -122,14 +116,6 @@ function takeOffload(
     identities: wanted === identities.length ? identities : identities.slice(0, wanted),
     parents: wanted === parents.length ? parents : parents.slice(0, wanted),
   });
-}
-
-function wants(state: TierState, identity: number): boolean {
-  const { store } = state;
-  if (tierHolds(store, identity)) return false;
-  if (store.offers === null || noteIdentity(store.offers, identity) >= store.minimumFrequency) return true;
-  store.filteredBlocks++;
-  return false;
 }
 
 /** Pins the leading blocks of the chain from `from` on that are here; how many. */
@@ -225,7 +211,7 @@ function end(options: TierKindOptions, state: TierState, context: Context, numbe
   state.descendingBlocks -= transfer.blocks;
   if (!arrived) return;
   const kept = state.below >= 0 ? events : null;
-  for (let row = 0; row < transfer.identities.length; row++) storeInTier(store, transfer.identities[row]!, transfer.parents[row]!, kept);
+  storeAllInTier(store, transfer.identities, transfer.parents, kept);
   const anonymous = transfer.blocks - transfer.identities.length;
   if (anonymous > 0) storeAnonymous(store, anonymous, kept);
 }

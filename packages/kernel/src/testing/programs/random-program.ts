@@ -63,8 +63,11 @@ export default defineProgram<RandomSpec>(import.meta.url, 'random', (world, spec
   for (const link of spec.links) {
     const [from, to] = [link.from % cells.length, link.to % cells.length];
     if (from === to || cells[from]?.actors.length === 0 || cells[to]?.actors.length === 0) continue;
-    world.link(`cell${from}`, `cell${to}`, link.delayNs);
-    linkNs.set(`${from}>${to}`, link.delayNs);
+    linkNs.set(`${from}>${to}`, link.delayNs); // The last of several counts.
+  }
+  for (const [route, delayNs] of linkNs) {
+    const [from, to] = route.split('>');
+    world.link(`cell${from}`, `cell${to}`, delayNs);
   }
   for (const [from, peers] of peersOf.entries()) {
     for (const { reference, cell } of references) {
