@@ -93,6 +93,7 @@ function planOf<Parameters>(
     bridgeDelayMs: 0,
     strict: false,
     limits: resolveLimits(),
+    ringBytes: resolveLimits().ringBytes,
     keepRecords: false,
     untilNs,
     from,

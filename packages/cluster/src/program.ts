@@ -111,7 +111,8 @@ class ClusterBuilder {
     both('server', 'storage', server);
     for (const from of ['server', 'storage']) {
       this.#world.lookahead(from, 'fabric', server);
-      this.#world.lookahead('fabric', from, notice);
+      // The chunk fabric declares its own way from fabric actors to servers.
+      if (!(isChunk && from === 'server')) this.#world.lookahead('fabric', from, notice);
     }
     this.#world.lookahead('fabric', 'control', notice);
     for (const to of ['server', 'fabric', 'control']) this.#world.lookahead('faults', to, server);

@@ -4,7 +4,7 @@ import { KernelError } from './errors.js';
 export const maximumDepth = 200;
 
 // Taken before the guards hide it from handlers: bodies are checked while they are up.
-const SharedMemory = SharedArrayBuffer;
+const sharedPrototype = SharedArrayBuffer.prototype as object;
 
 export const typedArrays = [
   Int8Array,
@@ -122,15 +122,16 @@ function weighRecord(value: Record<string, unknown>, depth: number): number {
   let bytes = 16;
   let keys = 0;
   for (const key in value) {
+    if (key === '__proto__') throw notPlain(depth, "an object with the key '__proto__'");
     const item = value[key];
     keys++;
     bytes += 8;
     // The cheap common case first: a body of numbers passes with no call.
-    if (typeof item === 'number' && key !== '__proto__') continue;
+    if (typeof item === 'number') continue;
     trail[depth] = key;
     bytes += weigh(item, depth + 1);
   }
-  checkKeys(value, depth);
+  if (findSymbols) checkKeys(value, depth);
   if (seen !== undefined) checkProperties(value, keys, depth);
   return bytes;
 }
@@ -188,7 +189,7 @@ function weighSet(set: Set<unknown>, depth: number): number {
 }
 
 export function checkView(view: ArrayBufferView, depth: number): void {
-  if (view.buffer instanceof SharedMemory) throw notPlain(depth, 'shared memory');
+  if (Object.getPrototypeOf(view.buffer) === sharedPrototype) throw notPlain(depth, 'shared memory');
   if (seen === undefined || views === undefined) return;
   const others = views.get(view.buffer);
   if (others === undefined) {

@@ -23,7 +23,7 @@ export interface RunOptions {
   readonly transport?: 'memory' | ThreadTransport;
   /** Greatest delay of a frame on the bridge, in wall ms (default 1). */
   readonly bridgeDelayMs?: number;
-  /** Send every message through the codec, poison views, check fields: proves that actors share nothing. */
+  /** Copy states and messages through the codec, check fields and that bodies are trees, poison views; a different fingerprint means actors share something. */
   readonly strict?: boolean;
   /** Stop before this simulated time (default: when nothing is left to do). */
   readonly untilNs?: number;

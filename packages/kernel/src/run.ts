@@ -3,6 +3,7 @@ import { fromUnknown, KernelError } from './errors.js';
 import { EventRecorder } from './event-recorder.js';
 import { combineLanes } from './fingerprint.js';
 import { type InputEntry, inputFields } from './input-log.js';
+import { ringBytesFor } from './limits.js';
 import { LiveInputs, type NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
 import { type RunEvents, RunObserver } from './observer.js';
@@ -303,6 +304,7 @@ class Coordinator implements Run {
         this.#stretch++;
         this.#scheduled.push(...this.#inputs.takeBack());
         this.#merger?.rewind();
+        this.#recorder?.rewind();
         await renewPool();
         continue;
       }
@@ -317,6 +319,7 @@ class Coordinator implements Run {
       nowNs = done.stoppedNs;
       firstPendingNs = done.snapshot?.eventWords[0] ?? nowNs;
       pacers = done.pacers;
+      this.#recorder?.mark();
       this.#scheduled = []; // Pending events of the checkpoint from now on.
     }
   }
@@ -365,6 +368,7 @@ class Coordinator implements Run {
       bridgeDelayMs,
       strict,
       limits: resolvedLimits,
+      ringBytes: this.#options.limits?.ringBytes ?? ringBytesFor(shards),
       keepRecords: this.#merger !== undefined,
       untilNs,
       from,
@@ -436,7 +440,8 @@ class Coordinator implements Run {
         this.#inputs.noteTaken(report.sequence, report.entry);
         return;
       case 'events':
-        this.#recorder?.add(report.columns, report.messageNames);
+        if (stretch === this.#stretch) this.#recordEvents(report.columns, report.messageNames);
+        done();
         return;
       case 'windows':
         for (let at = 0; at < report.columns.length; at += 3) {
@@ -450,6 +455,20 @@ class Coordinator implements Run {
         return;
       case 'ready':
         return;
+    }
+  }
+
+  #recordEvents(columns: Float64Array, messageNames: readonly string[]): void {
+    try {
+      this.#recorder?.add(columns, messageNames);
+    } catch (error) {
+      this.#sinkError ??= new KernelError(
+        'sink-failed',
+        `the trace cannot be written: ${error instanceof Error ? error.message : String(error)}`,
+        {},
+        error,
+      );
+      this.#segment?.abort();
     }
   }
 

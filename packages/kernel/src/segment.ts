@@ -28,6 +28,8 @@ export interface SegmentPlan {
   readonly bridgeDelayMs: number;
   readonly strict: boolean;
   readonly limits: Limits;
+  /** Bytes of each ring. */
+  readonly ringBytes: number;
   readonly keepRecords: boolean;
   readonly untilNs: number;
   readonly from: Uint8Array | undefined;
@@ -235,7 +237,8 @@ export class Segment {
   #listen(port: MessagePort, shard: number, listener: SegmentListener): Promise<void> {
     return new Promise((resolve) => {
       port.on('message', (report: ShardReport) => {
-        const done = report.kind === 'records' ? this.#creditBack(shard, report.packed.byteLength) : () => undefined;
+        const bytes = report.kind === 'records' ? report.packed.byteLength : report.kind === 'events' ? report.columns.byteLength : 0;
+        const done = bytes > 0 ? this.#creditBack(shard, bytes) : () => undefined;
         listener.onReport(shard, report, done);
       });
       port.on('close', resolve);
@@ -311,7 +314,7 @@ interface Rings {
 
 function connectRings(plan: SegmentPlan): Rings {
   const none = new SharedArrayBuffer(512);
-  const create = (i: number, j: number): SharedArrayBuffer => (i === j ? none : SharedRing.create(plan.limits.ringBytes));
+  const create = (i: number, j: number): SharedArrayBuffer => (i === j ? none : SharedRing.create(plan.ringBytes));
   const outgoing = Array.from({ length: plan.shards }, (_, i) => Array.from({ length: plan.shards }, (_, j) => create(i, j)));
   const incoming = Array.from({ length: plan.shards }, (_, j) =>
     Array.from({ length: plan.shards }, (_, i) =>

@@ -1,4 +1,16 @@
 import type { Context, TimerId } from './actor.js';
+import {
+  actorKindMask,
+  actorWords,
+  cellWord,
+  laneAWord,
+  laneBWord,
+  promisedFlag,
+  sequenceDouble,
+  shardWord,
+  streamWord,
+} from './actor-lines.js';
+import type { EngineOptions, EventTap } from './engine-options.js';
 import { fromUnknown, KernelError } from './errors.js';
 import { EventQueue } from './event-queue.js';
 import {
@@ -15,7 +27,6 @@ import {
 } from './event-slab.js';
 import { Hash, mixA, mixB, nameHash } from './fingerprint.js';
 import { type Handler, handlerTable, refuseReturned } from './handlers.js';
-import type { Limits } from './limits.js';
 import { type ActorId, createView, type MessageType } from './message.js';
 import { MessageBatch } from './message-batch.js';
 import type { Model } from './model.js';
@@ -38,31 +49,6 @@ import type { SilenceGates } from './silence-gates.js';
 import { strictContext } from './strict-context.js';
 import { maximumTimeNs, timeFault } from './time.js';
 import { TimerTable } from './timer-table.js';
-
-/** int32 words of an actor's line: kind and flag, cell, shard, first random stream, fingerprint lanes a and b, then its sequence number (a double). */
-const actorWords = 8;
-const cellWord = 1;
-const shardWord = 2;
-const streamWord = 3;
-const laneAWord = 4;
-const laneBWord = 5;
-const sequenceDouble = 3;
-const actorKindMask = 0xffff;
-const promisedFlag = 1 << 16;
-
-/** Told of every event that is about to run, when a recorder or a trace asks for it. */
-export type EventTap = (timeNs: number, step: number, sender: number, target: number, messageName: string) => void;
-
-export interface EngineOptions {
-  readonly seed: string;
-  readonly limits: Limits;
-  /** Every message passes through the codec, and views are poisoned after the handler. */
-  readonly strict: boolean;
-  /** Whether records are kept for a sink (they are hashed in any case). */
-  readonly keepRecords: boolean;
-  /** Where a watcher reads what runs (see `WatchWords`): int32 [events, actor, message, in a handler], and the time as the double at index 4. */
-  readonly watch?: Int32Array;
-}
 
 /**
  * The events, actors and clock of one shard. It is also the `Context` its handlers see. The hot path (runBefore, send) does not allocate.
@@ -475,10 +461,6 @@ export class ShardEngine {
     }
   }
 
-  numberOf(type: MessageType): number {
-    return this.numberOfDeclaration[type.declaration] ?? -1;
-  }
-
   messageName(number: number): string {
     return this.model.messages[number]?.name ?? 'start';
   }
@@ -588,9 +570,8 @@ export class ShardEngine {
     this.unchecked[actor] = bytes >> 8;
   }
 
-  /** A state of its own: what its actors' states share on one thread they would not share on two. */
+  /** A state of its own, and a tree: what states share with each other or within themselves on one thread they would not share on two. */
   private separateState(actor: number): void {
-    this.checkState(actor);
     this.states[actor] = copyValue(this.states[actor], `the state of '${this.model.actorNames[actor]}'`);
   }
 

@@ -161,9 +161,10 @@ class WorkerHost implements LoopHost {
     this.#watchDoubles[WatchWords.eventCount] = engine.eventCount;
     if (!this.#task.keepRecords && this.#windows.length === 0 && this.#traced.length === 0) return;
     // A look at the clock costs as much as a small window: take one in sixteen.
-    if (engine.records.bytes < flushBytes && (++this.#looks & 15) !== 0) return;
+    const isFull = engine.records.bytes >= flushBytes || this.#traced.length * 8 >= flushBytes;
+    if (!isFull && (++this.#looks & 15) !== 0) return;
     const nowMs = wallMs();
-    if (engine.records.bytes < flushBytes && nowMs - this.#lastFlushMs < flushMs) return;
+    if (!isFull && nowMs - this.#lastFlushMs < flushMs) return;
     this.#lastFlushMs = nowMs;
     this.#sendOn(engine, throughNs);
   }
@@ -219,9 +220,12 @@ class WorkerHost implements LoopHost {
       this.#holdForSink(bytes);
     }
     if (this.#windows.length > 0) this.#post({ kind: 'windows', columns: Float64Array.from(this.#windows) });
-    if (this.#traced.length > 0) this.#post({ kind: 'events', columns: Float64Array.from(this.#traced), messageNames: this.#messageNames });
     this.#windows = [];
+    if (this.#traced.length === 0) return;
+    const columns = Float64Array.from(this.#traced);
     this.#traced = [];
+    this.#post({ kind: 'events', columns, messageNames: this.#messageNames });
+    this.#holdForSink(columns.byteLength);
   }
 
   /** A slow sink holds the run: the shard sleeps until the coordinator has taken in enough. */

@@ -9,6 +9,7 @@ import {
   takeSnapshot,
   unpackCheckpoint,
 } from './checkpoint.js';
+import type { EventTap } from './engine-options.js';
 import { fromUnknown, KernelError } from './errors.js';
 import { bodyFlag } from './event-slab.js';
 import { combineLanes } from './fingerprint.js';
@@ -19,7 +20,7 @@ import { placeCells } from './placement.js';
 import { copyValue } from './plain-data.js';
 import { compareRecords, type RunRecord, unpackRecords } from './records.js';
 import { outsideSender } from './refusals.js';
-import { type EventTap, ShardEngine } from './shard-engine.js';
+import { ShardEngine } from './shard-engine.js';
 import { createMemoryLinks, type ShardLink } from './shard-link.js';
 import { type LoopHost, ShardLoop } from './shard-loop.js';
 import { modelHasPromises, SilenceGates } from './silence-gates.js';

@@ -136,6 +136,14 @@ describe('strict mode', () => {
     expect(error.site).toMatchObject({ actor: 'sender', message: 'go', timeNs: 5 });
   });
 
+  it('finds a part that a handler puts into a state twice', () => {
+    const act: Deeds['act'] = (_context, state) => {
+      state.list = [shared];
+      state.last = shared;
+    };
+    expect(refusal({ act }, { strict: true }).message).toContain("the state of 'sender'.last holds an object that it also holds elsewhere");
+  });
+
   it('gives every actor a state of its own, as threads do', () => {
     const common = { count: 0 };
     const deeds: Deeds = {

@@ -17,7 +17,6 @@ export type TierKind = ActorKind<string, keyof typeof messages & string, TierSet
 
 /** Actors in the key of a question; ids are below it. */
 const actorLimit = 2 ** 20;
-const nothing = new Float64Array(0);
 
 /**
  * A tier below HBM as an actor: G2 and G3 of a server, whose transfers share a device, or G4, whose bytes go through the fabric. Blocks are stored when their
@@ -153,7 +152,7 @@ function estimate(options: TierKindOptions, state: TierState, sender: number, bl
 }
 
 function upTransfer(actor: number, question: number, blocks: number, bytes: number): TierTransfer {
-  return { up: true, actor, question, blocks, bytes, identities: nothing, parents: nothing };
+  return { up: true, actor, question, blocks, bytes, identities: new Float64Array(0), parents: new Float64Array(0) };
 }
 
 function begin(options: TierKindOptions, state: TierState, context: Context, transfer: TierTransfer): void {
