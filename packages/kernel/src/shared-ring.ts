@@ -61,11 +61,13 @@ const dataBytes = 256;
 export class SharedRing {
   readonly #counters: Int32Array<SharedArrayBuffer>;
   readonly #data: Float64Array<SharedArrayBuffer>;
+  readonly #integers: Int32Array<SharedArrayBuffer>;
   readonly #mask: number;
 
   constructor(buffer: SharedArrayBuffer) {
     this.#counters = new Int32Array(buffer, 0, dataBytes / 4);
     this.#data = new Float64Array(buffer, dataBytes);
+    this.#integers = new Int32Array(buffer, dataBytes);
     this.#mask = this.#data.length - 1;
   }
 
@@ -89,6 +91,12 @@ export class SharedRing {
     copyIn(this.#data, this.#mask, tail, words, from, count);
     if (count > 0) atomics.store(this.#counters, tailAt, (tail + count) | 0);
     return count;
+  }
+
+  /** First int32 of the next word, without taking it; 0 when the ring is empty. */
+  peek(): number {
+    if (this.isEmpty) return 0;
+    return this.#integers[2 * (atomics.load(this.#counters, headAt) & this.#mask)] as number;
   }
 
   /** Reads up to `limit` words into `target` from `offset`; returns how many. */
@@ -134,9 +142,9 @@ export class FrameReader {
   /** The next complete frame, valid until the next call, or undefined. The same object each time, so a round allocates nothing. */
   poll(): Frame | undefined {
     const frame = this.#frame;
-    if (this.#have === 0) this.#have = this.#ring.read(frame.words, 0, 1);
-    if (this.#have === 0) return undefined;
-    const length = frame.integers[0] as number;
+    // The length is looked at in place, so that a frame that has arrived whole is taken in one step.
+    const length = this.#have === 0 ? this.#ring.peek() : (frame.integers[0] as number);
+    if (length === 0) return undefined;
     if (frame.words.length < length) this.#grow(length);
     while (this.#have < length) {
       const read = this.#ring.read(frame.words, this.#have, length - this.#have);
