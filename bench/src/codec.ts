@@ -1,5 +1,7 @@
-import { bodyFlag, MessageBatch, unpackMessages } from '@braess/kernel/internals';
+import { MessageBatch, slotLayout, unpackMessages } from '@braess/kernel/internals';
 import { BenchError, type BenchOptions, median } from './measured.js';
+
+const { bodyFlag } = slotLayout;
 
 /** The limits, ns a message there and back in batches of 64. */
 const codecTargetsNs = { numeric: 150, body: 600 } as const;

@@ -1,7 +1,9 @@
-import { EventSlab, senderOffset, slotWords, stepOffset } from '@braess/kernel/internals';
+import { EventSlab, slotLayout } from '@braess/kernel/internals';
 import { describe, expect, it } from 'vitest';
 import type { compareQueues } from '../src/queues/compare-queues.js';
 import { createQueue, loadNames, loads, queueNames, runHold } from '../src/queues/hold-model.js';
+
+const { senderOffset, slotWords, stepOffset } = slotLayout;
 
 describe('event queues on the hold model', () => {
   it('pop in one order on every load and size', async () => {

@@ -1,5 +1,7 @@
-import { cancelledTarget, type EventSlab, slotWords, targetOffset } from '@braess/kernel/internals';
+import { type EventSlab, slotLayout } from '@braess/kernel/internals';
 import type { SlotQueue } from './slot-queue.js';
+
+const { cancelledTarget, slotWords, targetOffset } = slotLayout;
 
 const minimumDays = 16;
 /** Days further ahead than this share one day; its heap keeps them in order, and reaching it rebuilds the calendar. */

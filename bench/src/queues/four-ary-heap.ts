@@ -1,5 +1,7 @@
-import { cancelledTarget, type EventSlab, slotWords, targetOffset } from '@braess/kernel/internals';
+import { type EventSlab, slotLayout } from '@braess/kernel/internals';
 import type { SlotQueue } from './slot-queue.js';
+
+const { cancelledTarget, slotWords, targetOffset } = slotLayout;
 
 /** All pending events in one 4-ary heap: times beside slots in typed arrays, ties read from the slab. */
 export class FourAryHeap implements SlotQueue {

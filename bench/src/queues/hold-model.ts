@@ -1,9 +1,11 @@
 import { exponential } from '@braess/kernel';
-import { EventQueue, EventSlab, senderOffset, slotWords, stepOffset, targetOffset } from '@braess/kernel/internals';
+import { EventQueue, EventSlab, slotLayout } from '@braess/kernel/internals';
 import seedrandom from 'seedrandom';
 import { CalendarQueue } from './calendar-queue.js';
 import { FourAryHeap } from './four-ary-heap.js';
 import type { SlotQueue } from './slot-queue.js';
+
+const { senderOffset, slotWords, stepOffset, targetOffset } = slotLayout;
 
 export const queueNames = ['kernel', 'four-ary-heap', 'calendar'] as const;
 export type QueueName = (typeof queueNames)[number];

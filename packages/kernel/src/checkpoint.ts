@@ -1,12 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { KernelError } from './errors.js';
-import { bodyFlag, cancelledTarget, kindMask, slotWords, stepOffset, targetOffset } from './event-slab.js';
+import { slotLayout } from './event-slab.js';
 import { Hash } from './fingerprint.js';
 import type { Model } from './model.js';
 import { checkPlainData } from './plain-check.js';
 import { copyValue, packValue, unpackValue } from './plain-data.js';
 import { outsideSender } from './refusals.js';
 import type { ShardEngine } from './shard-engine.js';
+
+const { bodyFlag, cancelledTarget, kindMask, slotWords, stepOffset, targetOffset } = slotLayout;
 
 const magic = 'BRAESSCK';
 const formatVersion = 1;

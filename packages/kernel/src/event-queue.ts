@@ -1,4 +1,6 @@
-import { cancelledTarget, type EventSlab, slotWords, targetOffset } from './event-slab.js';
+import { type EventSlab, slotLayout } from './event-slab.js';
+
+const { cancelledTarget, slotWords, targetOffset } = slotLayout;
 
 const insertionSortLimit = 24;
 const minimumBuckets = 64;

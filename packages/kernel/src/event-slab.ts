@@ -5,21 +5,37 @@ import { KernelError } from './errors.js';
  *   0 time ns | 1 sender's sequence number | 2 step, sender (two int32) | 3 target, kind and flags (two int32) | 4..9 numeric fields
  * One record a slot, not one array a column: an event is then one or two cache lines.
  */
-export const slotWords = 10;
+const slotWords = 10;
 
 /** Positions of the int32 halves inside a slot's record (index = slot * 2 * slotWords + offset). */
-export const stepOffset = 4;
-export const senderOffset = 5;
-export const targetOffset = 6;
-export const kindOffset = 7;
+const stepOffset = 4;
+const senderOffset = 5;
+const targetOffset = 6;
+const kindOffset = 7;
 
 /** The kind word: message number in the low bits, then flags. */
-export const kindMask = 0xffff;
-export const bodyFlag = 1 << 16;
-export const timerFlag = 1 << 17;
+const kindMask = 0xffff;
+const bodyFlag = 1 << 16;
+const timerFlag = 1 << 17;
 
 /** Target of a cancelled event: it stays where it is in the queue and is dropped when met. */
-export const cancelledTarget = -1;
+const cancelledTarget = -1;
+
+/**
+ * The layout for other modules: they take it apart into constants of their own (`const { slotWords } = slotLayout`), which the compiler folds;
+ * an imported binding it would load anew at every use, several per cent of an event.
+ */
+export const slotLayout = {
+  slotWords,
+  stepOffset,
+  senderOffset,
+  targetOffset,
+  kindOffset,
+  kindMask,
+  bodyFlag,
+  timerFlag,
+  cancelledTarget,
+} as const;
 
 /** Where the handler's message lies; views read through it, so growth of the slab inside a handler is safe. */
 export interface EventCursor {

@@ -1,6 +1,8 @@
 import { KernelError } from './errors.js';
-import { bodyFlag } from './event-slab.js';
+import { slotLayout } from './event-slab.js';
 import { packBatch, unpackBatch } from './plain-data.js';
+
+const { bodyFlag } = slotLayout;
 
 /** Words of a message in a batch: time, sequence number, (sender, target), (kind word, field count), then its fields. */
 const headerWords = 4;

@@ -1,5 +1,7 @@
 import { KernelError } from './errors.js';
-import { type EventCursor, senderOffset } from './event-slab.js';
+import { type EventCursor, slotLayout } from './event-slab.js';
+
+const { senderOffset } = slotLayout;
 
 /** The greatest count of numeric fields in a message or record. */
 const maximumFields = 6;

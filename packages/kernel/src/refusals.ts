@@ -1,9 +1,11 @@
 import { KernelError } from './errors.js';
 import type { EventQueue } from './event-queue.js';
-import { type EventSlab, slotWords, targetOffset } from './event-slab.js';
+import { type EventSlab, slotLayout } from './event-slab.js';
 import type { MessageType } from './message.js';
 import type { Model } from './model.js';
 import { timeFault } from './time.js';
+
+const { slotWords, targetOffset } = slotLayout;
 
 // The errors of a running shard, apart from its hot path: each names the actors, the value, the limit and the fix.
 

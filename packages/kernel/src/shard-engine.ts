@@ -1,30 +1,9 @@
 import type { Context, TimerId } from './actor.js';
-import {
-  actorKindMask,
-  actorWords,
-  cellWord,
-  laneAWord,
-  laneBWord,
-  promisedFlag,
-  sequenceDouble,
-  shardWord,
-  streamWord,
-} from './actor-lines.js';
+import { actorLayout } from './actor-lines.js';
 import type { EngineOptions, EventTap } from './engine-options.js';
 import { fromUnknown, KernelError } from './errors.js';
 import { EventQueue } from './event-queue.js';
-import {
-  bodyFlag,
-  cancelledTarget,
-  EventSlab,
-  kindMask,
-  kindOffset,
-  senderOffset,
-  slotWords,
-  stepOffset,
-  targetOffset,
-  timerFlag,
-} from './event-slab.js';
+import { EventSlab, slotLayout } from './event-slab.js';
 import { Hash, mixA, mixB, nameHash } from './fingerprint.js';
 import { type Handler, handlerTable, refuseReturned } from './handlers.js';
 import { type ActorId, createView, type MessageType } from './message.js';
@@ -49,6 +28,10 @@ import type { SilenceGates } from './silence-gates.js';
 import { strictContext } from './strict-context.js';
 import { maximumTimeNs, timeFault } from './time.js';
 import { TimerTable } from './timer-table.js';
+
+const { actorKindMask, actorWords, cellWord, laneAWord, laneBWord, promisedFlag, sequenceDouble, shardWord, streamWord } = actorLayout;
+
+const { bodyFlag, cancelledTarget, kindMask, kindOffset, senderOffset, slotWords, stepOffset, targetOffset, timerFlag } = slotLayout;
 
 /**
  * The events, actors and clock of one shard. It is also the `Context` its handlers see. The hot path (runBefore, send) does not allocate.

@@ -1,7 +1,7 @@
 import { receiveMessageOnPort } from 'node:worker_threads';
 import { restoreSnapshot, takeSnapshot, unpackCheckpoint } from './checkpoint.js';
 import { KernelError, toPlainError } from './errors.js';
-import { bodyFlag } from './event-slab.js';
+import { slotLayout } from './event-slab.js';
 import { installGuards } from './guards.js';
 import { type InputEntry, inputFields } from './input-log.js';
 import type { Model } from './model.js';
@@ -15,6 +15,8 @@ import { type ShardReport, type ShardResult, type ShardTask, WatchWords } from '
 import { RingLink } from './shared-ring.js';
 import { modelHasPromises, SilenceGates } from './silence-gates.js';
 import { wallMs } from './wall-clock.js';
+
+const { bodyFlag } = slotLayout;
 
 // Taken before the guards hide it from handlers.
 const atomics = Atomics;

@@ -11,7 +11,7 @@ import {
 } from './checkpoint.js';
 import type { EventTap } from './engine-options.js';
 import { fromUnknown, KernelError } from './errors.js';
-import { bodyFlag } from './event-slab.js';
+import { slotLayout } from './event-slab.js';
 import { combineLanes } from './fingerprint.js';
 import { type InputEntry, inputFields } from './input-log.js';
 import { type Limits, resolveLimits } from './limits.js';
@@ -25,6 +25,8 @@ import { createMemoryLinks, type ShardLink } from './shard-link.js';
 import { type LoopHost, ShardLoop } from './shard-loop.js';
 import { modelHasPromises, SilenceGates } from './silence-gates.js';
 import { checkNs } from './time.js';
+
+const { bodyFlag } = slotLayout;
 
 export interface SimulationOptions {
   readonly seed?: string;

@@ -1,4 +1,6 @@
-import { type EventSlab, senderOffset, slotWords } from './event-slab.js';
+import { type EventSlab, slotLayout } from './event-slab.js';
+
+const { senderOffset, slotWords } = slotLayout;
 
 const empty = -1;
 

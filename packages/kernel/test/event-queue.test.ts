@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { EventQueue } from '../src/event-queue.js';
-import { cancelledTarget, EventSlab, senderOffset, slotWords, stepOffset, targetOffset } from '../src/event-slab.js';
+import { EventSlab, slotLayout } from '../src/event-slab.js';
 import { TimerTable } from '../src/timer-table.js';
+
+const { cancelledTarget, senderOffset, slotWords, stepOffset, targetOffset } = slotLayout;
 
 interface Key {
   readonly timeNs: number;

@@ -1,7 +1,7 @@
 import type { ComparisonRow, RunComparison } from '@braess/telemetry';
 import { Command } from 'commander';
-import colors from 'picocolors';
 import { checkRunFolder, refuse } from '../arguments.js';
+import { colors } from '../colors.js';
 import { exitCodeHelp } from '../exit-codes.js';
 import { numberText, signedText } from '../number-text.js';
 import { textTable } from '../text-output.js';

@@ -1,12 +1,14 @@
 import type { ActorKind, Context, TimerId } from '../actor.js';
 import { KernelError } from '../errors.js';
-import { senderOffset } from '../event-slab.js';
+import { slotLayout } from '../event-slab.js';
 import { type ActorId, type BodyOf, createView, type FieldValues, type MessageType } from '../message.js';
 import { ActorReference } from '../model.js';
 import { copyValue } from '../plain-data.js';
 import { RandomStreams } from '../random-streams.js';
 import { maximumTimeNs, timeFault } from '../time.js';
 import { checkPlainTree, firstSharedPart } from './plain-tree.js';
+
+const { senderOffset } = slotLayout;
 
 /** A message the actor sent, to another or to itself. */
 export interface SentMessage {
