@@ -19,6 +19,8 @@ const stopFlag = 1;
 const eventsPerLook = 4096;
 /** How long an idle live run without a pace sleeps between two looks. */
 const idleWaitMs = 5;
+/** A window is cut short for the sake of step only when at least an eighth of it is left. */
+const leastShareKept = 8;
 const eventsPerOpenWindow = 16 * eventsPerLook;
 
 /** What surrounds the loop: records out, input in, and looks at the wall clock. */
@@ -159,7 +161,7 @@ export class ShardLoop {
     const pendingNs = live ? this.#firstPendingNs() : globalNs;
     if (this.#isOver(globalNs, pendingNs)) return this.#finish();
     this.#bounds.compute(this.#firstNs, this.#silentNs);
-    let boundNs = Math.min(this.#stopNs, this.#bounds.boundNs[shard] as number);
+    let boundNs = Math.min(this.#stopNs, this.#inStep(this.#bounds.boundNs[shard] as number));
     if (pacer !== undefined) {
       pacer.start();
       pacer.waitFor(pendingNs, (untilMs) => this.#link.pause(untilMs));
@@ -187,6 +189,21 @@ export class ShardLoop {
     if (!live) return globalNs >= this.#stopNs || globalNs === Number.POSITIVE_INFINITY;
     if (pacer !== undefined) return globalNs >= this.#stopNs;
     return pendingNs >= this.#stopNs && (pendingNs < Number.POSITIVE_INFINITY || this.#stopRequested);
+  }
+
+  /**
+   * Keeps shards in step. One that lags may run up to twice as far as the others in a round, is then ahead, and has to wait while they do the
+   * same: the shards take turns instead of working together. So none runs past every other's bound, unless that would cut its window to a sliver.
+   */
+  #inStep(boundNs: number): number {
+    const { shard, shardCount } = this.#plan;
+    let furthestNs = 0;
+    for (let other = 0; other < shardCount; other++) {
+      if (other !== shard) furthestNs = Math.max(furthestNs, this.#bounds.boundNs[other] as number);
+    }
+    const firstNs = this.#firstNs[shard] as number;
+    const keepsEnough = (furthestNs - firstNs) * leastShareKept >= boundNs - firstNs;
+    return shardCount > 1 && furthestNs < boundNs && keepsEnough ? furthestNs : boundNs;
   }
 
   /** First pending event of all shards, messages under way included. */
