@@ -5,9 +5,14 @@ import { wallMs } from './wall-clock.js';
 // Taken before the guards hide it from handlers.
 const atomics = Atomics;
 
-/** Spins before a waiting thread sleeps: about 100 us. A pure spin collapses on oversubscribed cores, a pure wait costs 8 us a round. */
-const spinsBeforeSleep = 20_000;
-const spinsWhenOversubscribed = 50;
+/**
+ * How long a waiting thread spins before it sleeps. A pure spin collapses on oversubscribed cores; but waking a sleeper takes some 80 us, and one
+ * that wakes late makes its peer wait, and sleep, in turn: the spin has to outlast a wake-up, or the shards go on waking each other.
+ */
+const spinMs = 0.25;
+const spinMsWhenOversubscribed = 0.005;
+/** Looks at the rings between two looks at the clock. */
+const looksPerClock = 200;
 
 /** int32 words: the abort word, then one word a participant (1 = asleep). 16 words apart, so that no two share a cache line. */
 const padding = 16;
@@ -187,7 +192,7 @@ export class RingLink implements ShardLink {
   readonly #peers: readonly number[];
   /** Frames taken off their rings while this shard was held up by a full ring of its own. */
   readonly #early: Frame[][];
-  readonly #spins: number;
+  readonly #spinMs: number;
   readonly #anyInput = (): boolean => this.#hasInput();
 
   constructor(plan: RingLinkPlan) {
@@ -198,7 +203,7 @@ export class RingLink implements ShardLink {
     this.#readers = plan.incoming.map((buffer) => new FrameReader(new SharedRing(buffer)));
     this.#peers = plan.peers;
     this.#early = plan.incoming.map(() => []);
-    this.#spins = plan.oversubscribed ? spinsWhenOversubscribed : spinsBeforeSleep;
+    this.#spinMs = plan.oversubscribed ? spinMsWhenOversubscribed : spinMs;
   }
 
   get aborted(): boolean {
@@ -225,7 +230,10 @@ export class RingLink implements ShardLink {
   }
 
   wait(deadlineMs: number): void {
-    for (let spin = 0; spin < this.#spins; spin++) if (this.#hasInput()) return;
+    for (const endMs = wallMs() + this.#spinMs; ; ) {
+      for (let look = 0; look < looksPerClock; look++) if (this.#hasInput()) return;
+      if (wallMs() > endMs) break;
+    }
     if (this.aborted) throw new KernelError('stopped', 'the run was stopped');
     const timeoutMs = deadlineMs - wallMs();
     if (timeoutMs > 0) this.control.sleep(this.#shard, timeoutMs, this.#anyInput);
