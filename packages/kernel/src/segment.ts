@@ -9,7 +9,7 @@ import type { Limits } from './limits.js';
 import type { NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
 import type { PacerState } from './pacing.js';
-import { type ShardReport, type ShardResult, type ShardTask, WatchWords } from './shard-task.js';
+import { emptyResult, type ShardReport, type ShardResult, type ShardTask, WatchWords } from './shard-task.js';
 import { SharedControl, SharedRing } from './shared-ring.js';
 
 const shortestMeasurementMs = 50;
@@ -215,23 +215,8 @@ export class Segment {
       timeNs: nowNs,
       ...(inHandler ? { actor: model.actorNames[actor] as string, message: model.messages[message]?.name ?? 'start' } : {}),
     };
-    const none = new Int32Array(0);
     const lost = { code: cannotClone ? ('bad-option' as const) : ('worker-lost' as const), reason, site, stack: '' };
-    return {
-      error: lost,
-      actors: none,
-      lanes: none,
-      recordLanes: none,
-      eventCount: 0,
-      stoppedNs: 0,
-      rounds: 0,
-      loopMs: 0,
-      stretchEvents: 0,
-      warmEvents: 0,
-      warmMs: 0,
-      pacer: undefined,
-      snapshot: undefined,
-    };
+    return { ...emptyResult(), error: lost };
   }
 
   #listen(port: MessagePort, shard: number, listener: SegmentListener): Promise<void> {

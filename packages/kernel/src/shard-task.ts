@@ -78,3 +78,22 @@ export const WatchWords = {
   eventCount: 5,
   bytes: 64,
 } as const;
+
+/** The result of a shard that has none: it failed, or its thread was lost. */
+export function emptyResult(): ShardResult {
+  const none = new Int32Array(0);
+  return {
+    actors: none,
+    lanes: none,
+    recordLanes: none,
+    eventCount: 0,
+    stoppedNs: 0,
+    rounds: 0,
+    loopMs: 0,
+    stretchEvents: 0,
+    warmEvents: 0,
+    warmMs: 0,
+    pacer: undefined,
+    snapshot: undefined,
+  };
+}

@@ -11,7 +11,7 @@ import { loadProgram, modelOf } from './program.js';
 import { outsideSender } from './refusals.js';
 import { ShardEngine } from './shard-engine.js';
 import { type LoopHost, ShardLoop } from './shard-loop.js';
-import { type ShardReport, type ShardResult, type ShardTask, WatchWords } from './shard-task.js';
+import { emptyResult, type ShardReport, type ShardResult, type ShardTask, WatchWords } from './shard-task.js';
 import { RingLink } from './shared-ring.js';
 import { modelHasPromises, SilenceGates } from './silence-gates.js';
 import { wallMs } from './wall-clock.js';
@@ -110,24 +110,6 @@ function placeInput(engine: ShardEngine, model: Model, entry: InputEntry, sequen
   if (!engine.owns(target)) return;
   const kindWord = number | (entry.body === undefined ? 0 : bodyFlag);
   engine.receive(entry.timeNs, 0, sequence, outsideSender, target, kindWord, fields, 0, fields.length, entry.body);
-}
-
-function emptyResult(): ShardResult {
-  const none = new Int32Array(0);
-  return {
-    actors: none,
-    lanes: none,
-    recordLanes: none,
-    eventCount: 0,
-    stoppedNs: 0,
-    rounds: 0,
-    loopMs: 0,
-    stretchEvents: 0,
-    warmEvents: 0,
-    warmMs: 0,
-    pacer: undefined,
-    snapshot: undefined,
-  };
 }
 
 /** What surrounds the shard loop in a thread: the port to the coordinator, and the shared words it watches. */
