@@ -80,7 +80,8 @@ class Coordinator implements Run {
   /** Inputs that enter with the next segment at a known time: the replayed log, or what a lost segment had taken. */
   #scheduled: NumberedInput[] = [];
   #segment: Segment | undefined;
-  #segmentShards = 1;
+  /** Where the running segment has each cell. */
+  #shardOfCell: Int32Array = new Int32Array(0);
   #watchdog: Watchdog | undefined;
   #stopAsked = false;
   #sinkQueue: Promise<void> = Promise.resolve();
@@ -124,7 +125,7 @@ class Coordinator implements Run {
   /** Hands an input to the shard that owns its actor; should the segment end first, the next one gets it. */
   #deliver(segment: Segment, sequence: number, entry: InputEntry): void {
     const { target } = inputFields(entry, this.model);
-    segment.sendInput(placeCells(this.model, this.#segmentShards)[this.model.cellOfActor[target] as number] as number, entry, sequence);
+    segment.sendInput(this.#shardOfCell[this.model.cellOfActor[target] as number] as number, entry, sequence);
   }
 
   /** An observer that throws must not change the run, or hide its error. */
@@ -389,7 +390,7 @@ class Coordinator implements Run {
     const stretch = this.#stretch;
     const segment = new Segment(plan, pool, { onReport: (shard, report, done) => this.#take(stretch, shard, report, done) });
     this.#segment = segment;
-    this.#segmentShards = plan.shards;
+    this.#shardOfCell = placeCells(this.model, plan.shards);
     this.#inputs.beginSegment();
     for (const [sequence, entry] of this.#inputs.waiting) this.#deliver(segment, sequence, entry);
     const watchdog = new Watchdog(segment, plan, {
@@ -452,8 +453,6 @@ class Coordinator implements Run {
             events: report.columns[at + 2] as number,
           });
         }
-        return;
-      case 'ready':
         return;
     }
   }

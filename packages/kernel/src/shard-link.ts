@@ -20,8 +20,8 @@ export interface ShardLink {
   send(toShard: number, frame: Float64Array<ArrayBuffer>, wordCount: number): void;
   /** The next frame from a shard, or undefined when none has arrived. Valid until the next `receive` from that shard. */
   receive(fromShard: number): Frame | undefined;
-  /** Holds the caller until something may have arrived, or `deadlineMs` (of the wall clock) has passed. @throws KernelError `stopped` after an abort. */
-  wait(deadlineMs: number): void;
+  /** Holds the caller until something may have arrived. @throws KernelError `stopped` after an abort. */
+  wait(): void;
   /** Sleeps until `untilMs` (of the wall clock), or until something wakes this shard: an abort, input, perhaps a frame. */
   pause(untilMs: number): void;
   /** True once the run is to end. */

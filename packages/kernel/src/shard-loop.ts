@@ -104,7 +104,7 @@ export class ShardLoop {
     this.begin(stopNs);
     for (;;) {
       this.publish();
-      while (!this.collect()) this.#link.wait(Number.POSITIVE_INFINITY);
+      while (!this.collect()) this.#link.wait();
       if (!this.advance()) return;
     }
   }

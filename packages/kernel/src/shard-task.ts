@@ -58,7 +58,6 @@ export interface ShardResult {
 
 /** Messages a shard thread sends to the coordinator while it runs. */
 export type ShardReport =
-  | { readonly kind: 'ready' }
   | { readonly kind: 'records'; readonly typeNames: readonly string[]; readonly packed: Uint8Array; readonly throughNs: number }
   | { readonly kind: 'input'; readonly entry: InputEntry; readonly sequence: number }
   | { readonly kind: 'events'; readonly columns: Float64Array; readonly messageNames: readonly string[] }

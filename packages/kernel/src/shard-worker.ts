@@ -70,7 +70,6 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
   const pacer = task.pace === undefined ? undefined : new Pacer(task.pace, snapshot?.timeNs ?? 0, task.pacer);
   const host = new WorkerHost(task, engine, link);
   const loop = new ShardLoop(engine, { shard, shardCount, directNs, pacer, startNs: snapshot?.timeNs ?? 0, live: task.live }, link, host);
-  task.port.postMessage({ kind: 'ready' } satisfies ShardReport);
   const eventsBefore = engine.eventCount;
   const begun = wallMs();
   host.expect(begun, task.budgetMs);
