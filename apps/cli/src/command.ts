@@ -10,6 +10,7 @@ import { exportCommand } from './commands/export.js';
 import { policyCommand } from './commands/policy.js';
 import { queryCommand } from './commands/query.js';
 import { reportCommand } from './commands/report.js';
+import { reproduceCommand } from './commands/reproduce.js';
 import { runCommand } from './commands/run.js';
 import { traceCommand } from './commands/trace.js';
 import { validateCommand } from './commands/validate.js';
@@ -26,7 +27,8 @@ export function buildCommand(logger: Logger): Command {
     .addHelpText('after', exitCodeHelp);
   command.addCommand(benchCommand(logger)).addCommand(doctorCommand());
   const inspecting = [queryCommand(), compareCommand(), explainCommand(), reportCommand(), exportCommand()];
-  for (const child of [runCommand(logger), validateCommand(), traceCommand(), ...inspecting, accuracyCommand(), policyCommand()])
+  const proving = [accuracyCommand(), reproduceCommand()];
+  for (const child of [runCommand(logger), validateCommand(), traceCommand(), ...inspecting, ...proving, policyCommand()])
     command.addCommand(child);
   throwErrors(command);
   return command;

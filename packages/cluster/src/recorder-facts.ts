@@ -14,7 +14,7 @@ export function seriesPeriodNs(scenario: Scenario, table: RequestTable): number 
 }
 
 /** What a recorder has to know of a plan, given the names of the actors by id. */
-export function recorderFacts(plan: ClusterPlan, actorNames: readonly string[]): Omit<RecorderOptions, 'folder' | 'seriesNs'> {
+export function recorderFacts(plan: ClusterPlan, actorNames: readonly string[]): Omit<RecorderOptions, 'tables' | 'flush' | 'seriesNs'> {
   const ids = new Map(actorNames.map((name, id) => [name, id]));
   const gpusOfEngine = new Map(
     plan.engines.map((engine) => [ids.get(engine.name) as number, engine.gpuNames.map((name) => ids.get(name) as number)]),

@@ -9,18 +9,19 @@ import {
   DECISION_KIND,
   emptyDecisionRecord,
   emptyRequestRecord,
-  flushRunFolder,
   type LatencyHistogram,
   OUTCOME,
   REASON,
-  type RunFolder,
+  type RunTables,
   recordLatency,
   SERIES_METRICS,
 } from '@braess/telemetry';
 
 /** What a recorder needs to know of its run. */
 export interface RecorderOptions {
-  readonly folder: RunFolder;
+  readonly tables: RunTables;
+  /** Called after each batch of records: the time to write what is full. */
+  readonly flush?: () => void;
   /** Actor names by id. */
   readonly actorNames: readonly string[];
   /** Actor ids of the GPUs of each engine, by the engine's actor id. */
@@ -49,7 +50,7 @@ export interface RecordedCounts {
 
 const metric = Object.fromEntries(SERIES_METRICS.map((name, id) => [name, id])) as Record<string, number>;
 
-/** Turns the records of a run into the tables of its folder as they come: memory does not grow with the length of the run. */
+/** Turns the records of a run into its tables as they come: where they are flushed to a folder, memory does not grow with the length of the run. */
 export class RunRecorder implements RecordSink {
   readonly counts: RecordedCounts = { submitted: 0, completed: 0, rejected: 0, failed: 0, inFlight: 0 };
   /** Clients may have abandoned turns of sessions: fewer requests than the workload has are right, then. */
@@ -84,13 +85,13 @@ export class RunRecorder implements RecordSink {
       if (record.timeNs >= this.#periodEndNs) this.#endPeriods(record.timeNs);
       this.#take(record);
     }
-    flushRunFolder(this.#options.folder);
+    this.#options.flush?.();
   }
 
   /** Writes what is still in flight; after the run. */
   finish(): void {
     for (const [requestId, { tenantId, inputTokens, arrivalNs }] of this.#open) {
-      appendRequest(this.#options.folder.requests, { ...emptyRequestRecord(), requestId, tenantId, inputTokens, arrivalNs });
+      appendRequest(this.#options.tables.requests, { ...emptyRequestRecord(), requestId, tenantId, inputTokens, arrivalNs });
       this.counts.inFlight++;
     }
   }
@@ -176,7 +177,7 @@ export class RunRecorder implements RecordSink {
       this.#periodRequests++;
       this.#periodTokens += row.outputTokens;
     }
-    appendRequest(this.#options.folder.requests, row);
+    appendRequest(this.#options.tables.requests, row);
   }
 
   #gaps(record: RunRecord): void {
@@ -195,7 +196,7 @@ export class RunRecorder implements RecordSink {
     decision.kind = stage === routerStage.decode ? DECISION_KIND.decodeRoute : DECISION_KIND.prefillRoute;
     decision.actorId = record.actor;
     decision.requestId = requestId;
-    decision.policyId = this.#nameId(this.#options.folder.names.policies as string[], policy);
+    decision.policyId = this.#nameId(this.#options.tables.names.policies as string[], policy);
     decision.candidates = candidates;
     for (let at = 0; at < rows.length; at += width) {
       decision.candidateId = rows[at] as number;
@@ -208,7 +209,7 @@ export class RunRecorder implements RecordSink {
       decision.congestion = rows[at + 7] as number;
       decision.networkTier = rows[at + 8] as number;
       decision.viewAgeNs = rows[at + 9] as number;
-      appendDecision(this.#options.folder.decisions, decision);
+      appendDecision(this.#options.tables.decisions, decision);
     }
   }
 
@@ -239,24 +240,24 @@ export class RunRecorder implements RecordSink {
     let entity = this.#entityOfLink.get(link);
     if (entity === undefined) {
       // Links are no actors: their names stand behind those of the actors.
-      entity = (this.#options.folder.names.actors as string[]).push(this.#options.linkName(link)) - 1;
+      entity = (this.#options.tables.names.actors as string[]).push(this.#options.linkName(link)) - 1;
       this.#entityOfLink.set(link, entity);
     }
     this.#sample(record, 'link_use', entity, utilisation);
   }
 
   #sample(record: RunRecord, name: string, entity: number, value: number): void {
-    appendSample(this.#options.folder.series, record.timeNs, metric[name] as number, entity, value);
+    appendSample(this.#options.tables.series, record.timeNs, metric[name] as number, entity, value);
   }
 
   #endPeriods(nowNs: number): void {
-    const { seriesNs, folder } = this.#options;
+    const { seriesNs, tables } = this.#options;
     const seconds = seriesNs * 1e-9;
     while (this.#periodEndNs <= nowNs) {
       const at = this.#periodEndNs;
-      appendSample(folder.series, at, metric.requests_per_second as number, -1, this.#periodRequests / seconds);
-      appendSample(folder.series, at, metric.output_tokens_per_second as number, -1, this.#periodTokens / seconds);
-      appendSample(folder.series, at, metric.inflight_requests as number, -1, this.#open.size);
+      appendSample(tables.series, at, metric.requests_per_second as number, -1, this.#periodRequests / seconds);
+      appendSample(tables.series, at, metric.output_tokens_per_second as number, -1, this.#periodTokens / seconds);
+      appendSample(tables.series, at, metric.inflight_requests as number, -1, this.#open.size);
       this.#periodRequests = 0;
       this.#periodTokens = 0;
       this.#periodEndNs += seriesNs;

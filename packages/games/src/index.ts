@@ -17,3 +17,4 @@ export * from './regime.js';
 export * from './resource-game.js';
 export * from './routing-game.js';
 export * from './social-descent.js';
+export * from './student.js';

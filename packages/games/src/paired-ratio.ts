@@ -1,4 +1,5 @@
 import { GameInputError, requireAtLeast, requireInteger, requireLength } from './input-check.js';
+import { studentQuantile } from './student.js';
 
 /** Ratio of two paired totals with a confidence interval. */
 export interface PairedRatio {
@@ -40,18 +41,4 @@ export function pairedRatio(numerators: ArrayLike<number>, denominators: ArrayLi
   const ratio = (pairs * top) / bottom - (pairs - 1) * mean;
   const reach = studentQuantile(pairs - 1) * standardError;
   return { ratio, low: ratio - reach, high: ratio + reach, standardError, pairs };
-}
-
-/** 97.5 % quantiles of Student's t for 1..10 degrees of freedom, from standard tables (e.g. Abramowitz and Stegun, table 26.10). */
-const SMALL_STUDENT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-/** 97.5 % quantile of the normal distribution. */
-const NORMAL = 1.959964;
-
-/** Beyond the table the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5), good to 1e-3 there. */
-function studentQuantile(freedom: number): number {
-  if (freedom <= SMALL_STUDENT.length) return SMALL_STUDENT[freedom - 1]!;
-  const cube = NORMAL * NORMAL * NORMAL;
-  const first = (cube + NORMAL) / 4;
-  const second = (5 * cube * NORMAL * NORMAL + 16 * cube + 3 * NORMAL) / 96;
-  return NORMAL + first / freedom + second / (freedom * freedom);
 }

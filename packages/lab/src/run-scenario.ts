@@ -26,7 +26,16 @@ import {
   type RunResult,
   startRun,
 } from '@braess/kernel';
-import { closeRunFolder, type FolderSummary, openRunFolder, type RunFolder, SERIES_METRICS, type SummaryOptions } from '@braess/telemetry';
+import {
+  closeRunFolder,
+  type FolderSummary,
+  flushRunFolder,
+  openRunFolder,
+  type RunFolder,
+  type RunNames,
+  SERIES_METRICS,
+  type SummaryOptions,
+} from '@braess/telemetry';
 import type { RequestTable } from '@braess/workload';
 import { countWindows, type WindowCounts } from './window-bound.js';
 
@@ -144,7 +153,12 @@ async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<S
   );
   const folder = openFolder(loaded, run.model.actorNames);
   // Before the run's first record: those come in later turns of the event loop.
-  recorder = new RunRecorder({ folder, seriesNs, ...recorderFacts(plan, run.model.actorNames) });
+  recorder = new RunRecorder({
+    tables: folder,
+    flush: () => flushRunFolder(folder),
+    seriesNs,
+    ...recorderFacts(plan, run.model.actorNames),
+  });
   if (options.onProgress !== undefined) followProgress(observer, recorder, loaded, options.onProgress);
   const windows = options.onWindows === undefined ? undefined : countWindows(observer);
   const result = await awaitRun(run, folder, recorder, options.signal);
@@ -160,24 +174,30 @@ function openFolder(loaded: Loaded, actorNames: readonly string[]): RunFolder {
     scenario,
     seed: scenario.seed,
     versions: { braess: version, node: process.versions.node },
-    names: {
-      actors: [...actorNames],
-      tenants: table.tenantNames,
-      networkTiers: networkTierNames,
-      metrics: SERIES_METRICS,
-      policies: [],
-      notes: [],
-    },
+    names: runNames(table, actorNames),
     summary: summaryOptions(scenario, table),
   });
+}
+
+/** The names behind the numbers of a run's tables. */
+export function runNames(table: RequestTable, actorNames: readonly string[]): RunNames {
+  return {
+    actors: [...actorNames],
+    tenants: table.tenantNames,
+    networkTiers: networkTierNames,
+    metrics: SERIES_METRICS,
+    policies: [],
+    notes: [],
+  };
 }
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
 /** Network distance between two engines, by the tier numbers of the fabric. */
-const networkTierNames = ['same node', 'same rack', 'same pod', 'across pods', 'across zones'];
+export const networkTierNames = ['same node', 'same rack', 'same pod', 'across pods', 'across zones'];
 
-function summaryOptions(scenario: Scenario, table: RequestTable): SummaryOptions {
+/** What the summary of a scenario's run has to know. */
+export function summaryOptions(scenario: Scenario, table: RequestTable): SummaryOptions {
   const { slo, tenants } = scenario.workload;
   const tenantSlos = new Map(
     tenants.flatMap((tenant) =>

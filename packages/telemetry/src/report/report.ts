@@ -5,7 +5,7 @@ import { openRunDatabase, type RunDatabase } from '../run/query.js';
 import { COLOURS, escapeHtml, formatMs, formatNumber, formatShare, TIER_COLOURS, timeAxis } from './chart.js';
 import { heatMap } from './heat-map.js';
 import { cdfCharts, ttftSplitChart, ttftTimeChart } from './latency-charts.js';
-import { STYLE } from './style.js';
+import { frame, legend, section } from './layout.js';
 import { decisionTable, latencyTable, lossTable, moveTable } from './tables.js';
 import { balanceChart, hitChart, linkChart, timelineCharts } from './time-charts.js';
 
@@ -70,15 +70,13 @@ async function reportPage(folder: string, manifest: RunManifest, summary: Folder
     runSection(manifest, summary),
   ];
   const bad = manifest.status !== 'complete' || summary.failed + summary.rejected > 0.01 * summary.submitted;
-  return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=1228"><title>${escapeHtml(title)}</title><style>${STYLE}</style></head>
-<body><main>
-<header><div><h1>${escapeHtml(title)}</h1><div class="meta">seed ${escapeHtml(manifest.seed)} &nbsp;·&nbsp; ${escapeHtml(formatMs(summary.simulatedSeconds * 1000))} simulated in ${escapeHtml(formatMs(summary.wallSeconds * 1000))} &nbsp;·&nbsp; fingerprint ${escapeHtml(manifest.fingerprint)}</div></div>
+  return frame(
+    title,
+    `<header><div><h1>${escapeHtml(title)}</h1><div class="meta">seed ${escapeHtml(manifest.seed)} &nbsp;·&nbsp; ${escapeHtml(formatMs(summary.simulatedSeconds * 1000))} simulated in ${escapeHtml(formatMs(summary.wallSeconds * 1000))} &nbsp;·&nbsp; fingerprint ${escapeHtml(manifest.fingerprint)}</div></div>
 <span class="status${bad ? ' bad' : ''}">${escapeHtml(manifest.status)}${summary.completed === summary.submitted ? '' : `, ${formatNumber(summary.submitted - summary.completed)} requests not completed`}</span></header>
 ${cards(summary)}
-${sections.filter((part) => typeof part === 'string').join('\n')}
-</main></body></html>
-`;
+${sections.filter((part) => typeof part === 'string').join('\n')}`,
+  );
 }
 
 function cards(summary: FolderSummary): string {
@@ -159,14 +157,6 @@ function runSection(manifest: RunManifest, summary: FolderSummary): string {
     `${versions.map(escapeHtml).join(' · ')}`,
     `<details><summary>Scenario</summary>${json(manifest.scenario)}</details><details><summary>Summary</summary>${json(summary)}</details>`,
   );
-}
-
-function section(title: string, note: string, body: string): string {
-  return `<section><h2>${escapeHtml(title)}</h2><p class="note">${note}</p>${body}</section>`;
-}
-
-function legend(entries: readonly (readonly [string, string])[]): string {
-  return `<div class="legend">${entries.map(([name, colour]) => `<span><i style="background:${colour}"></i>${escapeHtml(name)}</span>`).join('')}</div>`;
 }
 
 function scenarioName(manifest: RunManifest): string {

@@ -1,14 +1,7 @@
 import type { FolderSummary } from '../run/folder.js';
 import type { RunDatabase } from '../run/query.js';
-import { escapeHtml, formatMs, formatNumber, formatShare } from './chart.js';
-
-/** An HTML table; columns in `numeric` are set right. Everything is escaped. */
-function table(head: readonly string[], rows: readonly (readonly unknown[])[], numeric: readonly number[]): string {
-  const mark = (i: number): string => (numeric.includes(i) ? ' class="n"' : '');
-  const cells = (tag: string, row: readonly unknown[]): string =>
-    `<tr>${row.map((cell, i) => `<${tag}${mark(i)}>${escapeHtml(cell)}</${tag}>`).join('')}</tr>`;
-  return `<table><thead>${cells('th', head)}</thead><tbody>${rows.map((row) => cells('td', row)).join('')}</tbody></table>`;
-}
+import { formatMs, formatNumber, formatShare } from './chart.js';
+import { table } from './layout.js';
 
 export function latencyTable(summary: FolderSummary): string {
   const rows = (

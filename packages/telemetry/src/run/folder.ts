@@ -54,15 +54,24 @@ export interface RunFolderOptions {
   compression?: 'none' | 'gzip';
 }
 
-/** A run folder being written. Append to the three tables and call `flushRunFolder` now and then: memory stays at one segment a table. */
-export interface RunFolder {
-  readonly folder: string;
+/** The tables of a run: those of a run folder, or kept in memory. */
+export interface RunTables {
   readonly requests: RequestColumns;
   readonly series: SeriesColumns;
   readonly decisions: DecisionColumns;
+  readonly names: RunNames;
+}
+
+/** Empty tables that stay in memory; `names` may grow. */
+export function createRunTables(names: RunNames): RunTables {
+  return { requests: createRequestColumns(), series: createSeriesColumns(), decisions: createDecisionColumns(), names };
+}
+
+/** A run folder being written. Append to the three tables and call `flushRunFolder` now and then: memory stays at one segment a table. */
+export interface RunFolder extends RunTables {
+  readonly folder: string;
   readonly summary: SummaryState;
   readonly manifest: RunManifest;
-  readonly names: RunNames;
   readonly writers: { requests: ParquetWriter; series: ParquetWriter; decisions: ParquetWriter };
 }
 
@@ -86,13 +95,10 @@ export function openRunFolder(options: RunFolderOptions): RunFolder {
   const open = (name: string, columns: readonly ParquetColumn[]): ParquetWriter =>
     new ParquetWriter(join(folder, `${name}.parquet`), columns, { compression: options.compression ?? 'none' });
   return {
+    ...createRunTables(options.names),
     folder,
-    requests: createRequestColumns(),
-    series: createSeriesColumns(),
-    decisions: createDecisionColumns(),
     summary: createSummaryState(options.summary),
     manifest,
-    names: options.names,
     writers: {
       requests: open('requests', REQUEST_COLUMNS),
       series: open('series', SERIES_COLUMNS),

@@ -1,0 +1,100 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { ReproduceProgress, Reproduction } from '@braess/lab';
+import { SingleBar } from 'cli-progress';
+import { Command } from 'commander';
+import { refuse, refusingRanges } from '../arguments.js';
+import { exitCodeHelp, exitCodes } from '../exit-codes.js';
+import { listOf, wholeNumber } from '../option-values.js';
+
+interface ReproduceOptions {
+  readonly table?: number[];
+  readonly figure?: number[];
+  readonly quick?: boolean;
+  readonly json?: boolean;
+  readonly out?: string;
+}
+
+/** `braess reproduce`: the tables and figures of a paper, published against emulated. */
+export function reproduceCommand(): Command {
+  return new Command('reproduce')
+    .description('runs the tables and figures of a paper and sets the published beside the emulated numbers')
+    .argument('<paper>', 'netkv')
+    .option('--table <n>', 'only this table; may be given several times', listOf(wholeNumber(1, 99)))
+    .option('--figure <n>', 'only this figure; may be given several times', listOf(wholeNumber(1, 99)))
+    .option('--quick', 'fewer seeds and points, shorter runs')
+    .option('--json', 'print one JSON object {rows} on stdout and nothing else')
+    .option('--out <folder>', 'folder for rows.json and report.html; default the next free runs/reproduce-<paper>-<number>')
+    .addHelpText('after', exitCodeHelp)
+    .action(async (name: string, options: ReproduceOptions, command: Command) => {
+      const { checkSelection, reproduce, reproductionSuite, reproductionSuiteNames } = await import('@braess/lab');
+      const suite = reproductionSuite(name);
+      if (suite === undefined) refuse(command, `no paper is named '${name}'; there are ${reproductionSuiteNames().join(', ')}`);
+      const selection = {
+        ...(options.table === undefined ? {} : { tables: options.table }),
+        ...(options.figure === undefined ? {} : { figures: options.figure }),
+      };
+      await refusingRanges(command, async () => checkSelection(suite, selection));
+      const stopping = new AbortController();
+      const interrupt = (): void => stopping.abort(new Error('interrupted'));
+      process.once('SIGINT', interrupt);
+      const progress = progressBar(options);
+      try {
+        const reproduction = await reproduce(suite, {
+          quick: options.quick === true,
+          signal: stopping.signal,
+          ...selection,
+          ...(progress === undefined ? {} : { onProgress: progress.update }),
+        });
+        progress?.stop();
+        await print(reproduction, options);
+      } finally {
+        progress?.stop();
+        process.off('SIGINT', interrupt);
+      }
+    });
+}
+
+async function print(reproduction: Reproduction, options: ReproduceOptions): Promise<void> {
+  const { writeComparison } = await import('@braess/telemetry');
+  const { reproductionPage, reproductionText } = await import('../reproduction-text.js');
+  const folder = options.out ?? freeFolder(`reproduce-${reproduction.suite}`);
+  mkdirSync(folder, { recursive: true });
+  const { rows } = reproduction;
+  writeFileSync(join(folder, 'rows.json'), `${JSON.stringify({ rows }, null, 2)}\n`);
+  await writeComparison(reproductionPage(reproduction), join(folder, 'report.html'));
+  process.stdout.write(
+    options.json === true ? `${JSON.stringify({ rows })}\n` : `${reproductionText(reproduction)}\n${join(folder, 'report.html')}\n`,
+  );
+  if (reproduction.interrupted) process.exitCode = exitCodes.interrupted;
+}
+
+function freeFolder(name: string): string {
+  for (let number = 1; ; number++) {
+    const folder = join('runs', `${name}-${number}`);
+    if (!existsSync(folder)) return folder;
+  }
+}
+
+/** A bar on a terminal; nothing where nobody looks. */
+function progressBar({
+  json,
+}: ReproduceOptions): { readonly update: (progress: ReproduceProgress) => void; readonly stop: () => void } | undefined {
+  if (json === true || process.stderr.isTTY !== true) return undefined;
+  const bar = new SingleBar({
+    format: '{bar} {percentage}% | {value} of {total} runs | {left}',
+    stream: process.stderr,
+    hideCursor: true,
+    clearOnComplete: true,
+  });
+  let started = false;
+  return {
+    update: ({ runsDone, runs, secondsLeft }) => {
+      const payload = { left: secondsLeft === undefined ? '' : `about ${Math.ceil(secondsLeft)} s left` };
+      if (!started) bar.start(runs, runsDone, payload);
+      started = true;
+      bar.update(runsDone, payload);
+    },
+    stop: () => bar.stop(),
+  };
+}

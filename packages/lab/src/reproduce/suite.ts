@@ -1,0 +1,69 @@
+import type { Measurement, MeasureTask } from '../measure-scenario.js';
+import type { ReproductionRow } from './rows.js';
+
+/** A scenario to run once for each seed. */
+export interface ScenarioCase extends MeasureTask {
+  /** Relative cost of a run, to start the longest first and to tell the time left; default 1. */
+  readonly cost?: number;
+}
+
+/** A line of a figure. */
+export interface ChartSeries {
+  readonly name: string;
+  readonly kind: 'published' | 'emulated';
+  /** Series of the same group have one colour. */
+  readonly group: string;
+  readonly points: readonly { readonly x: number; readonly y: number; readonly low?: number | null; readonly high?: number | null }[];
+}
+
+export interface Chart {
+  readonly title: string;
+  readonly xLabel: string;
+  readonly yLabel: string;
+  readonly xScale?: 'linear' | 'log';
+  readonly series: readonly ChartSeries[];
+}
+
+export interface PartResult {
+  readonly rows: readonly ReproductionRow[];
+  readonly charts?: readonly Chart[];
+}
+
+/** The measured runs of a case, one a seed, in the order of the seeds. */
+export type RunsOf = (scenario: ScenarioCase) => readonly Measurement[];
+
+/** A table or figure of a paper: the runs it needs, and what its rows make of them. */
+export interface SuitePart {
+  /** e.g. table2. */
+  readonly id: string;
+  readonly title: string;
+  readonly note?: string;
+  readonly cases: readonly ScenarioCase[];
+  evaluate(runsOf: RunsOf): PartResult | Promise<PartResult>;
+}
+
+export interface SuiteSelection {
+  /** Numbers of tables and figures; neither given: all. */
+  readonly tables?: readonly number[];
+  readonly figures?: readonly number[];
+  /** Fewer seeds and points, shorter runs. */
+  readonly quick: boolean;
+}
+
+/** A paper whose tables and figures can be reproduced. */
+export interface ReproductionSuite {
+  readonly name: string;
+  readonly title: string;
+  /** Where the published numbers come from. */
+  readonly source: string;
+  readonly tables: readonly number[];
+  readonly figures: readonly number[];
+  seeds(quick: boolean): readonly (number | string)[];
+  parts(selection: SuiteSelection): readonly SuitePart[];
+}
+
+/** Whether a selection asks for a table or figure of that number. */
+export function isSelected({ tables, figures }: SuiteSelection, kind: 'table' | 'figure', number: number): boolean {
+  if (tables === undefined && figures === undefined) return true;
+  return (kind === 'table' ? tables : figures)?.includes(number) === true;
+}
