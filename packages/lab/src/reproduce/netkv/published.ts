@@ -1,7 +1,5 @@
 /** The published numbers of NetKV, arXiv 2606.03910v1 (June 2026): its tables and figures. Values read off a curve are marked. */
 
-
-
 /** Table 2: RAG at 4:1 oversubscription; mean TTFT ms, mean TBT ms, share within the SLO, mean transfer ms. */
 export const table2 = {
   100: { rr: [1969, 12.74, 0.907, 993], cla: [1812, 12.71, 0.923, 835], netkv: [1598, 12.94, 0.944, 620] },
