@@ -1,9 +1,15 @@
-import type { ClientOptions, RequestTable } from '@braess/workload';
+import type { ClientListener, ClientMove, ClientOptions, RequestTable } from '@braess/workload';
 import { definedOnly } from './load-workload.js';
 import type { ClusterPlan } from './plan.js';
 
 /** Options of the client actor: how the requests of a table come. */
-export function clientOptionsOf(plan: ClusterPlan, table: RequestTable, submitDelayNs: number, promises: boolean): ClientOptions {
+export function clientOptionsOf(
+  plan: ClusterPlan,
+  table: RequestTable,
+  submitDelayNs: number,
+  promises: boolean,
+  listener?: ClientListener,
+): ClientOptions {
   const { scenario } = plan;
   const { client, connections, retry, tenants, sessions } = scenario.workload;
   const priorities = table.tenantNames.map((name) => tenants.find((tenant) => tenant.name === name)?.priority ?? 0);
@@ -11,7 +17,7 @@ export function clientOptionsOf(plan: ClusterPlan, table: RequestTable, submitDe
     table,
     blockTokens: plan.blockTokens,
     submitDelayNs,
-    frontendBy: scenario.router.frontends === 1 ? 'own' : scenario.router.frontendBy,
+    frontendBy: scenario.router.frontends === 1 || plannedMoves(plan).length > 0 ? 'own' : scenario.router.frontendBy,
     ...(promises ? { promiseTo: ['control'] } : {}),
     ...(priorities.some((priority) => priority !== 0) ? { priorities } : {}),
     ...(client.kind === 'open-loop'
@@ -23,15 +29,32 @@ export function clientOptionsOf(plan: ClusterPlan, table: RequestTable, submitDe
             meanThinkMs: client.meanThinkMs,
             think: client.think,
             taskLimit: client.taskLimit,
+            backlog: client.backlog,
+            ...(client.phases === undefined ? {} : { phases: client.phases }),
           },
+          moves: client.moves,
+          permitsLostByMove: client.permitsLostByMove,
         }),
     ...(connections === undefined ? {} : { connections }),
     ...(retry === undefined ? {} : { retry: definedOnly(retry) }),
     ...(sessions === undefined ? {} : { sessions }),
+    ...(listener === undefined ? {} : { listener }),
   };
 }
 
-/** Whether the client answers for its requests itself, so that its outcome counts: any feature beyond an open loop. */
+/** When the client moves to another frontend by plan; until then it is at the first. */
+function plannedMoves({ scenario }: ClusterPlan): readonly ClientMove[] {
+  const { client } = scenario.workload;
+  return client.kind === 'closed-loop' ? client.moves : [];
+}
+
+/** Whether a run may end before every request of its workload was sent. */
+export function mayLeaveRequests({ workload }: ClusterPlan['scenario']): boolean {
+  const { client, sessions } = workload;
+  return sessions?.afterFailure === 'abandon' || (client.kind === 'closed-loop' && client.phases !== undefined);
+}
+
+/** Whether the client answers for its requests itself, so that its outcome counts: any feature beyond an open loop, or a listener. */
 export function clientAnswers(plan: ClusterPlan): boolean {
   const { client, connections, retry, sessions } = plan.scenario.workload;
   return client.kind !== 'open-loop' || connections !== undefined || retry !== undefined || sessions !== undefined;

@@ -88,6 +88,7 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   const model = named(read, catalogue.models, ['model', 'name'], scenario.model.name, 'model');
   checkRoles(read);
   checkFabric(read);
+  checkMoves(read);
   const groups = scenario.serving.map((_, index) => planGroup(read, catalogue, gpu, model, index));
   const blockTokens = (groups[0] as GroupPlan).blockTokens;
   const topologySpec = topologySpecOf(scenario, gpu);
@@ -207,6 +208,17 @@ function checkRoles(read: ReadScenario): void {
       ['serving'],
       `has block sizes ${[...sizes].join(' and ')}; KV moves between engines only in equal blocks: use one blockTokens`,
     );
+  }
+}
+
+function checkMoves(read: ReadScenario): void {
+  const { workload, router } = read.scenario;
+  if (workload.client.kind !== 'closed-loop') return;
+  for (const [index, { frontend }] of workload.client.moves.entries()) {
+    if (frontend >= router.frontends) {
+      const path = ['workload', 'client', 'moves', index, 'frontend'];
+      refuse(read, path, `is ${frontend}; there are ${router.frontends}, numbered from 0: set router.frontends to ${frontend + 1}`);
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 import { buildTopology, linkName, type Topology } from '@braess/fabric';
 import type { RequestTable } from '@braess/workload';
-import { clientAnswers } from './client-plan.js';
+import { clientAnswers, mayLeaveRequests } from './client-plan.js';
 import type { ClusterPlan } from './plan.js';
 import type { RecorderOptions } from './run-recorder.js';
 import type { Scenario } from './scenario/schema.js';
@@ -30,6 +30,6 @@ export function recorderFacts(plan: ClusterPlan, actorNames: readonly string[]):
     warmupNs: Math.round(plan.scenario.warmupSeconds * 1e9),
     clientDelayNs: Math.round(plan.scenario.delays.clientUs * 1e3),
     byClient: clientAnswers(plan),
-    mayAbandon: plan.scenario.workload.sessions?.afterFailure === 'abandon',
+    mayAbandon: mayLeaveRequests(plan.scenario),
   };
 }

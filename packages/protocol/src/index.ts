@@ -1,5 +1,6 @@
 export * from './fabric-messages.js';
 export * from './fault-messages.js';
+export * from './measure-messages.js';
 export * from './request-messages.js';
 export * from './tier-messages.js';
 export * from './view-messages.js';

@@ -1,66 +1,63 @@
-import { type ActorId, type ActorKind, actorKind, type Context, message, type TimerId } from '@braess/kernel';
+import { type ActorId, type ActorKind, actorKind, message } from '@braess/kernel';
 import { cancel, moveClient, outcome, settled } from '@braess/protocol';
-import { type ClientCounts, clientRequest, countOutcome, countSubmitted, createCounts } from './client-counts.js';
+import { type ActiveRequest, type CareClientState, type CareContext, phase } from './client-care-state.js';
+import { clientRequest, countOutcome, countSubmitted, createCounts } from './client-counts.js';
 import type { ClientOptions } from './client-options.js';
+import { createOutcomes, noteOutcome, sendOutcomes, type TokenTimes, untilMultipleNs } from './client-report.js';
 import type { ClientRows } from './client-rows.js';
-import { type ClientSetup, createFrontendChoice, type FrontendChoice, submitRow } from './client-submit.js';
-import { type ClosedLoop, createClosedLoop, finishRequest, finishTask, offerTask, takeRequest, thinkNs } from './closed-loop.js';
-import { acquireConnection, type ConnectionPool, cancelWaiting, createConnectionPool, releaseConnection } from './connection-pool.js';
+import { type ClientSetup, createFrontendChoice, submitRow } from './client-submit.js';
+import {
+  createClosedLoop,
+  finishRequest,
+  finishTask,
+  losePermits,
+  nextPhase,
+  offerTask,
+  pullsRequests,
+  takeRequest,
+  thinkNs,
+} from './closed-loop.js';
+import {
+  acquireConnection,
+  cancelWaiting,
+  connectWaiting,
+  createConnectionPool,
+  freeConnection,
+  releaseConnection,
+  returnToFront,
+  takeWaiting,
+} from './connection-pool.js';
 import { attemptEndsNs, NO_RETRY, nextAttemptNs } from './retry.js';
-
-/** What a request under way is doing. */
-const phase = { thinking: 0, awaitingPermit: 1, awaitingConnection: 2, sent: 3, pausing: 4, closing: 5 } as const;
-
-/** A request under way at its client. */
-interface ActiveRequest {
-  phase: number;
-  attempt: number;
-  cameNs: number;
-  /** When it was first sent, -1 before. */
-  sentNs: number;
-  frontend: number;
-  holdsPermit: boolean;
-  /** Pending timeout, or -1. */
-  timer: TimerId;
-  /** End of the present attempt's time, Infinity for none. */
-  endsNs: number;
-  /** While closing: when the next attempt may start. */
-  retryNs: number;
-}
-
-/** State of a client with a closed loop, a connection limit, retries or waiting sessions. */
-export interface CareClientState extends FrontendChoice {
-  readonly client: number;
-  readonly counts: ClientCounts;
-  /** Later turns that are never submitted because an earlier one did not complete. */
-  abandonedTurns: number;
-  /** Answers to requests that the client had given up for good. */
-  lateAnswers: number;
-  attempts: number;
-  next: number;
-  readonly active: Map<number, ActiveRequest>;
-  readonly loop: ClosedLoop | null;
-  readonly pool: ConnectionPool | null;
-  /** Permits or workers freed, and rows that have come, while the present event is handled; empty between events. */
-  freed: number;
-  readonly due: number[];
-}
-
-type Streams = 'thinks' | 'backoffs' | 'connections';
-type CareContext = Context<Streams>;
 
 const clientArrival = message('clientArrival');
 const clientTurn = message('clientTurn', ['row']);
+/** Row of the task that has thought, or -1 - phase for a worker of that phase. */
 const clientThought = message('clientThought', ['row']);
 const clientTimeout = message('clientTimeout', ['row']);
 const clientRetry = message('clientRetry', ['row']);
+const clientPhase = message('clientPhase');
+const clientTick = message('clientTick');
+const clientMove = message('clientMove', ['frontend']);
+const clientReport = message('clientReport');
 
 /** A client that answers for each of its requests from the moment it comes until its outcome is known. */
 export function careClientKind(options: ClientOptions, rows: ClientRows): ActorKind<'client', string, ClientSetup> {
   const care = new ClientCare(options, rows);
   return actorKind({
     name: 'client',
-    messages: { clientArrival, clientTurn, clientThought, clientTimeout, clientRetry, settled, moveClient },
+    messages: {
+      clientArrival,
+      clientTurn,
+      clientThought,
+      clientTimeout,
+      clientRetry,
+      clientPhase,
+      clientTick,
+      clientMove,
+      clientReport,
+      settled,
+      moveClient,
+    },
     streams: ['thinks', 'backoffs', 'connections'],
     state: (setup: ClientSetup) => care.createState(setup),
     start: (state, context) => care.begin(state, context),
@@ -70,10 +67,12 @@ export function careClientKind(options: ClientOptions, rows: ClientRows): ActorK
       clientThought: (state, { row }, context) => care.thought(state, context, row),
       clientTimeout: (state, { row }, context) => care.timeOut(state, context, row),
       clientRetry: (state, { row }, context) => care.retry(state, context, row),
-      settled: (state, { request, outcome }, context) => care.settle(state, context, request, outcome),
-      moveClient(state, { frontend }) {
-        state.movedTo = frontend;
-      },
+      clientPhase: (state, _message, context) => care.changePhase(state, context),
+      clientTick: (state, _message, context) => care.runTick(state, context),
+      clientMove: (state, { frontend }) => care.move(state, state.frontends[frontend]!),
+      clientReport: (state, _message, context) => sendOutcomes(state.outcomes!, options.listener!, state.active.size, context),
+      settled: (state, view, context) => care.settle(state, context, view.request, view.outcome, view),
+      moveClient: (state, { frontend }) => care.move(state, frontend),
     },
   });
 }
@@ -89,7 +88,8 @@ class ClientCare {
   }
 
   createState(setup: ClientSetup): CareClientState {
-    const { loop = { style: 'open' }, connections, clients = 1 } = this.options;
+    const { loop = { style: 'open' }, connections, clients = 1, listener } = this.options;
+    const share = (total: number): number => shareOf(total, setup.client, clients);
     return {
       client: setup.client,
       counts: createCounts(),
@@ -101,21 +101,85 @@ class ClientCare {
       loop:
         loop.style === 'open'
           ? null
-          : createClosedLoop({ ...loop, inFlight: shareOf(loop.inFlight, setup.client, clients), requests: this.rowCount(setup.client) }),
+          : createClosedLoop({
+              ...loop,
+              inFlight: share(loop.inFlight),
+              requests: this.rowCount(setup.client),
+              ...(loop.phases === undefined
+                ? {}
+                : { phases: loop.phases.map(({ seconds, inFlight }) => ({ seconds, inFlight: share(inFlight) })) }),
+            }),
       pool: connections === undefined ? null : createConnectionPool(connections),
       freed: 0,
       due: [],
+      tick: [],
+      tickPlace: -1,
+      outcomes: listener === undefined ? null : createOutcomes(),
       ...createFrontendChoice(setup),
     };
   }
 
   begin(state: CareClientState, context: CareContext): void {
-    if (state.loop?.spec.style !== 'workers') {
+    for (const { atSeconds, frontend } of this.options.moves ?? []) context.timer(clientMove, Math.round(atSeconds * 1e9), frontend);
+    if (state.loop === null || !pullsRequests(state.loop.spec)) {
       this.walk(state, context);
       return;
     }
-    state.freed = state.loop.spec.inFlight;
+    state.freed = state.loop.limit;
+    this.armPhase(state, context);
     this.finishEvent(state, context);
+  }
+
+  changePhase(state: CareClientState, context: CareContext): void {
+    state.freed += nextPhase(state.loop!);
+    this.armPhase(state, context);
+    this.finishEvent(state, context);
+  }
+
+  private armPhase(state: CareClientState, context: CareContext): void {
+    const { spec, phase } = state.loop!;
+    const present = spec.phases?.[phase];
+    if (present !== undefined) context.timer(clientPhase, Math.round(present.seconds * 1e9));
+  }
+
+  /** New requests go to this frontend (an actor id; -1: the client's own choice) from now on. */
+  move(state: CareClientState, frontend: number): void {
+    if (frontend === state.movedTo) return;
+    state.movedTo = frontend;
+    if (state.loop !== null) losePermits(state.loop, this.options.permitsLostByMove ?? 0);
+  }
+
+  /** One tick of an aiohttp client's event loop: the tasks that gave connections back and the waiters these woke, in the order of the ready queue. */
+  runTick(state: CareClientState, context: CareContext): void {
+    const { tick } = state;
+    const pool = state.pool!;
+    state.tick = [];
+    const woken = tick.map(() => takeWaiting(pool, () => context.random('connections')));
+    // A worker loop goes on in the task that gave the connection back; a semaphore starts a new task, behind all that are ready.
+    const inTurn = state.loop?.spec.style === 'workers';
+    for (const [place, goesOn] of tick.entries()) {
+      if (inTurn && goesOn === 1) this.next(state, context);
+      const row = woken[place]!;
+      if (row >= 0) this.wake(state, context, row);
+    }
+    if (!inTurn) for (const goesOn of tick) if (goesOn === 1) this.next(state, context);
+    this.finishEvent(state, context);
+  }
+
+  private wake(state: CareClientState, context: CareContext, row: number): void {
+    const pool = state.pool!;
+    if (pool.inUse === pool.spec.connections) {
+      returnToFront(pool, row);
+      return;
+    }
+    pool.inUse++;
+    if (!this.connected(state, context, row)) freeConnection(pool);
+  }
+
+  /** A place of the loop is free: its next request. */
+  private next(state: CareClientState, context: CareContext): void {
+    if (pullsRequests(state.loop!.spec)) this.work(state, context);
+    else this.passPermit(state, context);
   }
 
   /** Takes in all rows whose arrival is due and sets the timer for the next one. */
@@ -142,8 +206,8 @@ class ClientCare {
 
   /** A worker (row -1) or a task has thought. */
   thought(state: CareClientState, context: CareContext, row: number): void {
-    if (row < 0) this.work(state, context);
-    else this.askPermit(state, context, row);
+    if (row >= 0) this.askPermit(state, context, row);
+    else if (-1 - row === state.loop!.phase) this.work(state, context);
     this.finishEvent(state, context);
   }
 
@@ -152,7 +216,7 @@ class ClientCare {
     this.finishEvent(state, context);
   }
 
-  settle(state: CareClientState, context: CareContext, row: number, code: number): void {
+  settle(state: CareClientState, context: CareContext, row: number, code: number, times: TokenTimes): void {
     const request = state.active.get(row);
     if (request === undefined) {
       state.lateAnswers++;
@@ -162,7 +226,7 @@ class ClientCare {
     else {
       this.stopTimer(context, request);
       this.release(state, context);
-      if (code === outcome.completed || code === outcome.cancelled) this.end(state, context, row, request, code);
+      if (code === outcome.completed || code === outcome.cancelled) this.end(state, context, row, request, code, times);
       else this.attemptFailed(state, context, row, request, code, false);
     }
     this.finishEvent(state, context);
@@ -189,10 +253,15 @@ class ClientCare {
       if (row !== undefined) this.come(state, context, row);
       else if (state.freed > 0) {
         state.freed--;
-        if (state.loop!.spec.style === 'workers') this.work(state, context);
-        else this.passPermit(state, context);
-      } else return;
+        this.next(state, context);
+      } else if (state.pool?.spec.order !== 'barge' || !this.connectNext(state, context)) break;
     }
+    state.tickPlace = -1;
+    const { outcomes } = state;
+    if (outcomes === null || outcomes.armed) return;
+    // Something has happened, or the client would not have been called.
+    outcomes.armed = true;
+    context.timer(clientReport, untilMultipleNs(context.now, this.options.listener!.periodNs));
   }
 
   private come(state: CareClientState, context: CareContext, row: number): void {
@@ -203,15 +272,15 @@ class ClientCare {
       cameNs: context.now,
       sentNs: -1,
       frontend: -1,
-      holdsPermit: false,
+      permit: -1,
       timer: -1,
       endsNs: -1,
       retryNs: -1,
     };
     state.active.set(row, request);
     const { loop } = state;
-    if (loop === null || loop.spec.style === 'workers') {
-      request.holdsPermit = loop !== null;
+    if (loop === null || pullsRequests(loop.spec)) {
+      if (loop !== null) request.permit = loop.phase;
       this.attempt(state, context, row, request);
       return;
     }
@@ -234,11 +303,11 @@ class ClientCare {
   }
 
   private startTask(state: CareClientState, context: CareContext, row: number, request: ActiveRequest): void {
-    request.holdsPermit = true;
+    request.permit = 0;
     this.attempt(state, context, row, request);
   }
 
-  /** A worker takes its next request. */
+  /** A free place takes its next request. */
   private work(state: CareClientState, context: CareContext): void {
     const place = takeRequest(state.loop!);
     if (place >= 0) this.come(state, context, this.rowAt(state.client, place));
@@ -274,18 +343,37 @@ class ClientCare {
 
   /** Gives a connection back; the waiting request that gets it is sent. */
   private release(state: CareClientState, context: CareContext): void {
-    if (state.pool === null) return;
-    for (;;) {
-      const row = releaseConnection(state.pool, () => context.random('connections'));
-      if (row < 0) return;
-      const request = state.active.get(row)!;
-      if (request.endsNs > context.now) {
-        this.send(state, context, row, request);
-        return;
-      }
-      // Its time is over at this very moment: the connection goes on to the next.
-      this.attemptFailed(state, context, row, request, outcome.timedOut, false);
+    const { pool } = state;
+    if (pool === null) return;
+    if (pool.spec.order === 'aiohttp') {
+      freeConnection(pool);
+      if (state.tick.length === 0) context.send(context.self, clientTick, Math.round((pool.spec.tickUs ?? 0) * 1e3));
+      state.tickPlace = state.tick.push(0) - 1;
+      return;
     }
+    for (;;) {
+      const row = releaseConnection(pool, () => context.random('connections'));
+      if (row < 0 || this.connected(state, context, row)) return;
+    }
+  }
+
+  /** Hands a connection that nobody took to the next who waits; true when there was one. */
+  private connectNext(state: CareClientState, context: CareContext): boolean {
+    const row = connectWaiting(state.pool!, () => context.random('connections'));
+    if (row < 0) return false;
+    if (!this.connected(state, context, row)) freeConnection(state.pool!);
+    return true;
+  }
+
+  /** A waiting request has its connection; false when its time is over at this very moment, so that the connection goes on to the next. */
+  private connected(state: CareClientState, context: CareContext, row: number): boolean {
+    const request = state.active.get(row)!;
+    if (request.endsNs > context.now) {
+      this.send(state, context, row, request);
+      return true;
+    }
+    this.attemptFailed(state, context, row, request, outcome.timedOut, false);
+    return false;
   }
 
   /** `closing`: the frontend still has the attempt, and the next one must wait until it has answered. */
@@ -317,25 +405,32 @@ class ClientCare {
     else this.attempt(state, context, row, request);
   }
 
-  private end(state: CareClientState, context: CareContext, row: number, request: ActiveRequest, code: number): void {
+  private end(state: CareClientState, context: CareContext, row: number, request: ActiveRequest, code: number, times?: TokenTimes): void {
     this.stopTimer(context, request);
     state.active.delete(row);
     countOutcome(state.counts, code);
     const waitNs = request.sentNs < 0 ? -1 : request.sentNs - request.cameNs;
     context.emit(clientRequest, row, request.attempt, request.cameNs, waitNs, code);
-    if (request.holdsPermit) this.freePermit(state, context);
+    if (state.outcomes !== null) noteOutcome(state.outcomes, request.cameNs, context.now, times);
+    if (request.permit >= 0) this.freePermit(state, context, request.permit);
     if (this.rows.nextTurn !== null) this.followTurn(state, context, row, code);
   }
 
-  private freePermit(state: CareClientState, context: CareContext): void {
+  private freePermit(state: CareClientState, context: CareContext, permit: number): void {
     const loop = state.loop!;
-    if (loop.spec.style === 'semaphore') {
-      state.freed++;
+    if (!pullsRequests(loop.spec)) {
+      this.free(state);
       return;
     }
-    finishRequest(loop);
+    if (!finishRequest(loop, permit)) return;
     const pauseNs = loop.spec.meanThinkMs === 0 ? 0 : thinkNs(loop.spec, () => context.random('thinks'));
-    if (pauseNs > 0) context.send(context.self, clientThought, pauseNs, -1);
+    if (pauseNs > 0) context.send(context.self, clientThought, pauseNs, -1 - permit);
+    else this.free(state);
+  }
+
+  /** A place is free; where this event also gave a connection back, both come into play with the tick. */
+  private free(state: CareClientState): void {
+    if (state.tickPlace >= 0) state.tick[state.tickPlace] = 1;
     else state.freed++;
   }
 

@@ -1,4 +1,5 @@
-import type { ClosedLoopSpec } from './closed-loop.js';
+import type { ClientListener } from './client-report.js';
+import { type ClosedLoopSpec, pullsRequests } from './closed-loop.js';
 import type { ConnectionPoolSpec } from './connection-pool.js';
 import type { RequestTable } from './requests.js';
 import { checkRetry, type RetrySpec } from './retry.js';
@@ -7,7 +8,14 @@ import { checkRetry, type RetrySpec } from './retry.js';
  * How requests come: `open` at their arrival times; `workers` as workers get free (arrival times are ignored); `semaphore` at their arrival
  * times, each a task that waits for a permit.
  */
-export type ClientLoop = { readonly style: 'open' } | Pick<ClosedLoopSpec, 'style' | 'inFlight' | 'meanThinkMs' | 'think' | 'taskLimit'>;
+export type ClientLoop = { readonly style: 'open' } | Omit<ClosedLoopSpec, 'requests'>;
+
+/** From this moment on a client sends what is new to one frontend, as when a load generator is pointed at another port. */
+export interface ClientMove {
+  readonly atSeconds: number;
+  /** Number of the frontend. */
+  readonly frontend: number;
+}
 
 /** What a session does between an answer and its next turn. */
 export interface SessionTurns {
@@ -30,6 +38,12 @@ export interface ClientOptions {
   readonly clients?: number;
   readonly loop?: ClientLoop;
   readonly connections?: ConnectionPoolSpec;
+  /** In order of time. */
+  readonly moves?: readonly ClientMove[];
+  /** Permits lost at each move to another frontend, by plan or by a controller (closed loops; default 0). */
+  readonly permitsLostByMove?: number;
+  /** Hears how requests end, in batches: the price-of-anarchy actor. */
+  readonly listener?: ClientListener;
   readonly retry?: RetrySpec;
   /** Later turns wait for the answer before; absent: every row comes by itself. */
   readonly sessions?: SessionTurns;
@@ -53,8 +67,18 @@ export function checkClientOptions(options: ClientOptions): void {
   if (loop.style !== 'open' && loop.inFlight < clients) {
     throw new RangeError(`client loop: inFlight is ${loop.inFlight} for ${clients} clients; give each at least one, or use fewer clients`);
   }
-  if (loop.style === 'workers' && options.sessions !== undefined) {
-    throw new RangeError('client loop: workers take requests in order, so sessions cannot wait for answers; use open or semaphore');
+  if (loop.style !== 'open' && pullsRequests(loop) && options.sessions !== undefined) {
+    throw new RangeError(
+      'client loop: workers take requests in order, so sessions cannot wait for answers; use open or semaphore without a backlog',
+    );
+  }
+  if (loop.style === 'semaphore' && loop.backlog !== true && loop.phases !== undefined) {
+    throw new RangeError('client loop: phases need workers, or a semaphore with a backlog');
+  }
+  if (loop.style !== 'open' && clients > 1 && loop.phases?.some(({ inFlight }) => inFlight > 0 && inFlight < clients) === true) {
+    throw new RangeError(
+      `client loop: a phase has fewer in flight than the ${clients} clients; give each at least one, or use fewer clients`,
+    );
   }
   const { sessions } = options;
   if (sessions !== undefined && !(sessions.meanThinkMs >= 0 && Number.isFinite(sessions.meanThinkMs))) {
@@ -73,6 +97,8 @@ function requireWhole(name: string, value: number, least: number): void {
 
 /** True when nothing but the arrival times matters: such a client keeps counts only. */
 export function isPlainOpenLoop(options: ClientOptions): boolean {
-  const { loop, connections, retry, sessions } = options;
-  return (loop === undefined || loop.style === 'open') && connections === undefined && retry === undefined && sessions === undefined;
+  const { loop, connections, retry, sessions, moves, listener } = options;
+  const isOpen = loop === undefined || loop.style === 'open';
+  const bare = connections === undefined && retry === undefined && sessions === undefined && (moves ?? []).length === 0;
+  return isOpen && bare && listener === undefined;
 }

@@ -16,13 +16,30 @@ export interface ClosedLoopSpec {
   requests: number;
   /** Semaphore only: tasks that may wait for a permit; more are refused. */
   taskLimit: number;
+  /** Semaphore only: tasks always wait, whatever their arrival times, and a request comes with its permit. Default false. */
+  backlog?: boolean;
+  /** The number in flight over time, from the start on; after the last phase nothing new is sent. Absent: `inFlight` for ever. */
+  phases?: readonly LoopPhase[];
+}
+
+/** A stretch of a load test. It starts with a burst of fresh requests; those of the phase before run out beside it. */
+export interface LoopPhase {
+  readonly seconds: number;
+  readonly inFlight: number;
 }
 
 /** Plain data. */
 export interface ClosedLoop {
   spec: ClosedLoopSpec;
+  /** Permits (or workers) there are now. */
+  limit: number;
+  /** Number of the phase; requests of an earlier one give no permit back. */
+  phase: number;
+  /** Permits still to be lost: as many of the next ones given back disappear. */
+  losing: number;
   /** Requests handed out by workers, or tasks offered. */
   offered: number;
+  /** Of this phase. */
   inFlight: number;
   finished: number;
   refused: number;
@@ -52,7 +69,34 @@ export function createClosedLoop(spec: ClosedLoopSpec): ClosedLoop {
   if (spec.think !== 'constant' && spec.think !== 'exponential') {
     throw new RangeError(`closed loop: think is ${String(spec.think)}; one of constant, exponential`);
   }
-  return { spec: { ...spec }, offered: 0, inFlight: 0, finished: 0, refused: 0, waiting: [], head: 0 };
+  for (const { seconds, inFlight } of spec.phases ?? []) {
+    if (!(seconds > 0 && Number.isFinite(seconds) && Number.isInteger(inFlight) && inFlight >= 0)) {
+      throw new RangeError(
+        `closed loop: a phase of ${seconds} s with ${inFlight} in flight; must last longer than 0 s with a whole number, 0 or more`,
+      );
+    }
+  }
+  const limit = spec.phases?.[0]?.inFlight ?? spec.inFlight;
+  return { spec: { ...spec }, limit, phase: 0, losing: 0, offered: 0, inFlight: 0, finished: 0, refused: 0, waiting: [], head: 0 };
+}
+
+/** Whether requests come as places get free, rather than at their arrival times. */
+export function pullsRequests({ style, backlog }: Pick<ClosedLoopSpec, 'style' | 'backlog'>): boolean {
+  return style === 'workers' || backlog === true;
+}
+
+/** Begins the next phase; returns how many requests start now. Places that were lost come back with it. */
+export function nextPhase(loop: ClosedLoop): number {
+  loop.phase++;
+  loop.limit = loop.spec.phases?.[loop.phase]?.inFlight ?? 0;
+  loop.losing = 0;
+  loop.inFlight = 0;
+  return loop.limit;
+}
+
+/** Loses permits, as a client does that cancels tasks without giving theirs back: the next `count` that end free none. */
+export function losePermits(loop: ClosedLoop, count: number): void {
+  loop.losing += count;
 }
 
 /** Think time in ns; one draw, also when it is constant. */
@@ -61,19 +105,27 @@ export function thinkNs(spec: Pick<ClosedLoopSpec, 'meanThinkMs' | 'think'>, uni
   return Math.round(spec.meanThinkMs * 1e6 * (spec.think === 'exponential' ? exponentialQuantile(probability) : 1));
 }
 
-/** Workers: the number of the request a worker sends now, or -1 when all have been sent. */
+/** The number of the request a free place sends now, or -1 when all have been sent. */
 export function takeRequest(loop: ClosedLoop): number {
-  requireStyle(loop, 'workers');
+  requirePull(loop);
   if (loop.offered >= loop.spec.requests) return -1;
-  if (loop.inFlight >= loop.spec.inFlight) throw new Error(`closed loop: ${loop.inFlight} requests in flight already, as many as workers`);
+  if (loop.inFlight >= loop.limit) throw new Error(`closed loop: ${loop.inFlight} requests in flight already, as many as places`);
   loop.inFlight++;
   return loop.offered++;
 }
 
-/** Workers: a worker's request ended; the worker then thinks and calls `takeRequest`. */
-export function finishRequest(loop: ClosedLoop): void {
-  requireStyle(loop, 'workers');
+/** A request of a phase ended; true when its place is free, to think and then call `takeRequest`. */
+export function finishRequest(loop: ClosedLoop, phase = loop.phase): boolean {
+  requirePull(loop);
+  if (phase !== loop.phase) {
+    loop.finished++;
+    return false;
+  }
   endOne(loop);
+  if (loop.losing === 0) return true;
+  loop.losing--;
+  loop.limit--;
+  return false;
 }
 
 /** Semaphore: a task asks for a permit. */
@@ -81,7 +133,7 @@ export function offerTask(loop: ClosedLoop, request: number): 'start' | 'wait' |
   requireStyle(loop, 'semaphore');
   if (loop.offered >= loop.spec.requests) throw new Error(`closed loop: task ${request} offered after all ${loop.spec.requests}`);
   loop.offered++;
-  if (loop.inFlight < loop.spec.inFlight) {
+  if (loop.inFlight < loop.limit) {
     loop.inFlight++;
     return 'start';
   }
@@ -97,6 +149,11 @@ export function offerTask(loop: ClosedLoop, request: number): 'start' | 'wait' |
 export function finishTask(loop: ClosedLoop): number {
   requireStyle(loop, 'semaphore');
   endOne(loop);
+  if (loop.losing > 0) {
+    loop.losing--;
+    loop.limit--;
+    return -1;
+  }
   if (loop.head === loop.waiting.length) return -1;
   const request = loop.waiting[loop.head++]!;
   if (loop.head >= COMPACT_ENTRIES && loop.head * 2 >= loop.waiting.length) {
@@ -113,6 +170,14 @@ function endOne(loop: ClosedLoop): void {
   loop.finished++;
 }
 
+function requirePull(loop: ClosedLoop): void {
+  if (!pullsRequests(loop.spec)) throw new Error('closed loop: called as workers, but its style is semaphore');
+}
+
 function requireStyle(loop: ClosedLoop, style: ClosedLoopSpec['style']): void {
-  if (loop.spec.style !== style) throw new Error(`closed loop: called as ${style}, but its style is ${loop.spec.style}`);
+  if (loop.spec.style !== style || pullsRequests(loop.spec)) {
+    throw new Error(
+      `closed loop: called as ${style}, but its style is ${loop.spec.style}${loop.spec.backlog === true ? ' with a backlog' : ''}`,
+    );
+  }
 }

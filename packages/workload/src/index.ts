@@ -1,9 +1,10 @@
 export * from './arrivals.js';
 export * from './block-identity.js';
 export * from './client.js';
-export type { CareClientState } from './client-care.js';
+export type { CareClientState } from './client-care-state.js';
 export { type ClientCounts, clientRequest, inFlightRequests, warmupEnded } from './client-counts.js';
 export * from './client-options.js';
+export { type ClientListener, untilMultipleNs } from './client-report.js';
 export { promptChain } from './client-rows.js';
 export type { ClientSetup } from './client-submit.js';
 export * from './closed-loop.js';

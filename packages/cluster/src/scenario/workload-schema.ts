@@ -104,7 +104,25 @@ const clientSchema = z.discriminatedUnion('kind', [
     .strictObject({
       kind: z.literal('closed-loop'),
       style: z.enum(['workers', 'semaphore']).default('workers'),
-      inFlight: z.int().min(1).describe('Most requests at a time'),
+      inFlight: z.int().min(1).default(1).describe('Most requests at a time, where there are no phases'),
+      phases: z
+        .array(z.strictObject({ seconds: rate, inFlight: z.int().min(0) }))
+        .min(1)
+        .optional()
+        .describe('Numbers in flight over time, each beginning with a burst of fresh requests; nothing is sent after the last'),
+      backlog: z
+        .boolean()
+        .default(false)
+        .describe('Semaphore: tasks always wait, arrival times are ignored, and a request comes when it has its permit'),
+      moves: z
+        .array(z.strictObject({ atSeconds: z.number().min(0), frontend: z.int().min(0) }))
+        .default([])
+        .describe('When new requests go to another frontend, by its number'),
+      permitsLostByMove: z
+        .int()
+        .min(0)
+        .default(0)
+        .describe('Permits that are never given back after a move: tasks cancelled without release'),
       meanThinkMs: z.number().min(0).default(0),
       think: z.enum(['constant', 'exponential']).default('exponential'),
       taskLimit: z.int().min(0).default(1_000_000).describe('Semaphore: tasks that may wait'),
@@ -114,7 +132,12 @@ const clientSchema = z.discriminatedUnion('kind', [
 
 const connectionsSchema = z.strictObject({
   connections: z.int().min(1),
-  order: z.enum(['fifo', 'lifo', 'random']).default('fifo'),
+  order: z
+    .enum(['fifo', 'lifo', 'random', 'barge', 'aiohttp'])
+    .default('fifo')
+    .describe('Who gets a connection that is given back: of those who wait, or by the rule of a client library (barge, aiohttp)'),
+  bargeShare: z.number().min(0).max(1).default(0).describe('barge: probability that whoever asks next is served before those who wait'),
+  tickUs: z.number().min(0).default(0).describe('aiohttp: connections given back within this time of the first are of one tick'),
   queueLimit: z.int().min(0).default(1_000_000),
 });
 
