@@ -315,12 +315,13 @@ workload:
     ["(() => { throw new Error('no idea'); })()", 'asked for the block to evict, threw Error: no idea'],
     ['state.idle.length + 1e6', 'victim() gave 10000'],
     ['Number.NaN', 'victim() gave NaN'],
-  ])('stops the run with its file when it goes wrong: %s', async (victim, message) => {
-    // A name of its own: within one process a file is loaded once.
-    const file = project.write(`policies/wrong-${victim.replaceAll(/\W/g, '')}.ts`, queue('wrong', victim));
+  ])('stops the run with its file and the request when it goes wrong: %s', async (victim, message) => {
+    const file = project.write('policies/wrong.ts', queue('wrong', victim));
     const failure = await project.run('cached.yaml', eviction(file)).then(String, (error: Error) => error.message);
     expect(failure).toContain(`(${file})`);
     expect(failure).toContain(message);
+    // 1,024 + 1,100 tokens are 34 of the 64 blocks: the second prompt asks for the first eviction.
+    expect(failure).toContain('(to admit request 1)');
     expect(failure).toContain('at actor pod0/rack0/node0/engine0');
   });
 });
@@ -439,7 +440,7 @@ export default defineRouterPolicy({
       'a planner that orders an engine that does not exist',
       'Planner',
       'timesNs: () => [5e8], plan(_view, actions) { actions.changeRole(99, 1); },',
-      'asked for a plan at 500000000 ns, threw RangeError: ordered engine 99; engines are numbered 0 to 4',
+      'asked for a plan at 500000000 ns over 5 engines (active: 2 prefill, 3 decode), threw RangeError: ordered engine 99; engines are numbered 0 to 4',
       ['planner.policy=FILE'],
     ],
     [
@@ -447,6 +448,13 @@ export default defineRouterPolicy({
       'Planner',
       'timesNs: () => [5e8], plan(_view, actions) { actions.changeRole(Number.NaN, 1); },',
       'ordered engine NaN; engines are numbered 0 to 4',
+      ['planner.policy=FILE'],
+    ],
+    [
+      'a planner that does not know when to plan',
+      'Planner',
+      "timesNs() { throw new Error('no idea'); }, plan: () => undefined,",
+      'asked when it wants to plan, threw Error: no idea',
       ['planner.policy=FILE'],
     ],
   ];

@@ -27,7 +27,7 @@ export function makeRun(folder: string, { gapMs = 10, fingerprint = '0123456789a
   const run = openRunFolder({
     folder,
     scenario: { name: 'made-up' },
-    seed: 7,
+    seed: '7',
     versions: { braess: '0.1.0' },
     names: {
       actors,

@@ -1,6 +1,7 @@
-import type { ClientListener, ClientMove, ClientOptions, RequestTable } from '@braess/workload';
-import { definedOnly } from './load-workload.js';
+import type { ClientBehaviour, ClientListener, ClientMove, ClientOptions, RequestTable } from '@braess/workload';
 import type { ClusterPlan } from './plan.js';
+import { definedOnly } from './scenario/defined-only.js';
+import type { Scenario } from './scenario/schema.js';
 
 /** Options of the client actor: how the requests of a table come. */
 export function clientOptionsOf(
@@ -11,7 +12,7 @@ export function clientOptionsOf(
   listener?: ClientListener,
 ): ClientOptions {
   const { scenario } = plan;
-  const { client, connections, retry, tenants, sessions } = scenario.workload;
+  const { tenants } = scenario.workload;
   const priorities = table.tenantNames.map((name) => tenants.find((tenant) => tenant.name === name)?.priority ?? 0);
   return {
     table,
@@ -20,6 +21,15 @@ export function clientOptionsOf(
     frontendBy: scenario.router.frontends === 1 || plannedMoves(plan).length > 0 ? 'own' : scenario.router.frontendBy,
     ...(promises ? { promiseTo: ['control'] } : {}),
     ...(priorities.some((priority) => priority !== 0) ? { priorities } : {}),
+    ...clientBehaviourOf(scenario),
+    ...(listener === undefined ? {} : { listener }),
+  };
+}
+
+/** How the client of a scenario behaves, whatever its requests are. */
+export function clientBehaviourOf(scenario: Scenario): Omit<ClientBehaviour, 'clients'> {
+  const { client, connections, retry, sessions } = scenario.workload;
+  return {
     ...(client.kind === 'open-loop'
       ? {}
       : {
@@ -38,7 +48,6 @@ export function clientOptionsOf(
     ...(connections === undefined ? {} : { connections }),
     ...(retry === undefined ? {} : { retry: definedOnly(retry) }),
     ...(sessions === undefined ? {} : { sessions }),
-    ...(listener === undefined ? {} : { listener }),
   };
 }
 

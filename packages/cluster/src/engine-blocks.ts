@@ -1,3 +1,4 @@
+import { KernelError } from '@braess/kernel';
 import {
   availableBlocks,
   type BlockPool,
@@ -26,6 +27,8 @@ export interface EnginePool {
   /** Sequence of the pool by slot, -1 while it holds no blocks. */
   sequenceOf: Int32Array;
   readonly chains: (Float64Array | null)[];
+  /** Number of the request in each slot, for errors. */
+  readonly requests: number[];
 }
 
 export interface EngineBlocksOptions {
@@ -53,11 +56,13 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
       events: wantsEvents && prefixCaching ? createKvEventBuffer(undefined, namedEventsOnly) : null,
       sequenceOf: new Int32Array(16).fill(-1),
       chains: [],
+      requests: [],
     }),
-    open(state, slot, chain) {
+    open(state, slot, chain, request) {
       if (slot >= state.sequenceOf.length) widen(state, slot);
       state.sequenceOf[slot] = -1;
       state.chains[slot] = chain;
+      state.requests[slot] = request;
     },
     available: (state) => availableBlocks(state.pool),
     admit(state, slot, tokens) {
@@ -65,7 +70,12 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
       const chain = state.chains[slot] ?? nothing;
       // Behind what is found the chain is hidden until it is computed.
       const found = chain.length === 0 ? 0 : matchPrefix(pool, chain, chain.length);
-      const sequence = openSequence(pool, chain, found, tokens, Number.POSITIVE_INFINITY, state.events);
+      let sequence: number;
+      try {
+        sequence = openSequence(pool, chain, found, tokens, Number.POSITIVE_INFINITY, state.events);
+      } catch (error) {
+        throw during(error, `to admit request ${state.requests[slot]}`);
+      }
       if (sequence < 0) return blocksRefused;
       state.sequenceOf[slot] = sequence;
       return sequenceHitTokens(pool, sequence);
@@ -73,7 +83,11 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
     grow(state, blocks) {
       const { pool } = state;
       const short = blocks - freeBlocks(pool);
-      if (short > 0) evictCached(pool, short, state.events);
+      try {
+        if (short > 0) evictCached(pool, short, state.events);
+      } catch (error) {
+        throw during(error, `for ${blocks} more blocks of the running requests`);
+      }
       if (blocks > freeBlocks(pool))
         throw new Error(`KV pool: growth by ${blocks} blocks with ${freeBlocks(pool)} free of ${pool.capacityBlocks}`);
       pool.privateBlocks += blocks;
@@ -84,7 +98,11 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
       const { pool } = state;
       const sequence = state.sequenceOf[slot] as number;
       const full = Math.min(chain.length, Math.floor(tokens / pool.blockTokens));
-      if (full > (pool.identified[sequence] as number)) commitSequence(pool, sequence, chain, full, state.events);
+      try {
+        if (full > (pool.identified[sequence] as number)) commitSequence(pool, sequence, chain, full, state.events);
+      } catch (error) {
+        throw during(error, `to keep the blocks of request ${state.requests[slot]}`);
+      }
     },
     release(state, slot, blocks, tokens) {
       const { pool } = state;
@@ -94,7 +112,11 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
         pool.privates[sequence] = (pool.privates[sequence] as number) + grown;
         pool.tokens[sequence] = tokens;
       }
-      releaseSequence(pool, sequence, state.events);
+      try {
+        releaseSequence(pool, sequence, state.events);
+      } catch (error) {
+        throw during(error, `to release the blocks of request ${state.requests[slot]}`);
+      }
       state.sequenceOf[slot] = -1;
     },
     close(state, slot) {
@@ -125,6 +147,14 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
 }
 
 const nothing = new Float64Array(0);
+
+/** An eviction policy's error with what it was asked for: the pool knows the request, the policy does not. */
+function during(error: unknown, what: string): KernelError {
+  const reason = error instanceof KernelError ? error.reason : error instanceof Error ? error.message : String(error);
+  const named = new KernelError('handler-failed', `${reason} (${what})`, {}, error);
+  if (error instanceof Error && error.stack !== undefined) named.stack = error.stack.replace(error.message, named.message);
+  return named;
+}
 
 function widen(state: EnginePool, slot: number): void {
   const wider = new Int32Array(Math.max(slot + 1, state.sequenceOf.length * 2)).fill(-1);

@@ -5,6 +5,7 @@ export { type ClusterParameters, default as clusterProgram } from './program.js'
 export { recorderFacts, seriesPeriodNs } from './recorder-facts.js';
 export * from './run-recorder.js';
 export * from './saturation.js';
+export { definedOnly } from './scenario/defined-only.js';
 export { editDistance, nearestName } from './scenario/nearest.js';
 export * from './scenario/problem.js';
 export * from './scenario/read-scenario.js';

@@ -1,5 +1,6 @@
 import {
   assignTenants,
+  checkBlockTokens,
   createTraceReport,
   generateRequests,
   joinRequestTables,
@@ -11,6 +12,7 @@ import {
 } from '@braess/workload';
 import { besideScenario, refuse } from './plan.js';
 import { uniformStream, workloadStreams } from './random-streams.js';
+import { definedOnly } from './scenario/defined-only.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 import type { Scenario } from './scenario/schema.js';
 
@@ -43,9 +45,20 @@ export async function loadWorkload(read: ReadScenario): Promise<LoadedWorkload> 
     }
     assignTenants(table, tenantSpecs(scenario), uniformStream(`${scenario.seed}/workload/tenants`));
   }
+  if (table.requestCount === 0) refuse(read, ['workload'], 'has no requests');
+  checkBlockSizes(read, table);
   if (rateFactor !== 1)
     for (let row = 0; row < table.requestCount; row++) table.arrivalNs[row] = Math.round((table.arrivalNs[row] as number) / rateFactor);
   return loaded;
+}
+
+function checkBlockSizes(read: ReadScenario, table: RequestTable): void {
+  const { blockTokens } = read.scenario.serving[0] as Scenario['serving'][number];
+  try {
+    checkBlockTokens(table.blockTokens, blockTokens);
+  } catch (error) {
+    refuse(read, ['serving', 0, 'blockTokens'], `cannot serve these requests: ${(error as Error).message}`);
+  }
 }
 
 /** The setting that takes the requests of a scenario from a trace, whatever its source is: what --trace does. */
@@ -120,11 +133,4 @@ function tenantSpecs(scenario: Scenario): TenantSpec[] {
     ...(priority === undefined ? {} : { priority }),
     ...(slo === undefined ? {} : { slo: definedOnly(slo) }),
   }));
-}
-
-/** The entries of a map that have a value: optional properties must be absent, not undefined. */
-export function definedOnly<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>;
-  };
 }

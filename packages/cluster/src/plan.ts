@@ -14,6 +14,8 @@ import {
   readDynamoProfile,
   type TimingModel,
 } from '@braess/serving';
+import { checkClientBehaviour } from '@braess/workload';
+import { clientBehaviourOf } from './client-plan.js';
 import { cachePolicy } from './own-evictions.js';
 import { didYouMean, placeOf } from './scenario/document.js';
 import { pathText, ScenarioError } from './scenario/problem.js';
@@ -89,6 +91,7 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   checkRoles(read);
   checkFabric(read);
   checkMoves(read);
+  checkClient(read);
   const groups = scenario.serving.map((_, index) => planGroup(read, catalogue, gpu, model, index));
   const blockTokens = (groups[0] as GroupPlan).blockTokens;
   const topologySpec = topologySpecOf(scenario, gpu);
@@ -246,6 +249,14 @@ function checkFaults(read: ReadScenario, topology: Topology, engines: readonly E
       if (linksBetween(topology, fault.from, fault.to).length === 0)
         refuse(read, ['faults', index, 'to'], `is "${fault.to}"; no cable joins it to "${fault.from}"`);
     }
+  }
+}
+
+function checkClient(read: ReadScenario): void {
+  try {
+    checkClientBehaviour(clientBehaviourOf(read.scenario));
+  } catch (error) {
+    refuse(read, ['workload', 'client'], `cannot be used: ${(error as Error).message}`);
   }
 }
 

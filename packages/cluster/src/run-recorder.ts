@@ -31,7 +31,7 @@ export interface RecorderOptions {
   readonly seriesNs: number;
   /** Gaps between tokens recorded before this time are left out of the ITL. */
   readonly warmupNs: number;
-  /** Delay from client to frontend: when a request that is still in flight at the end was sent. */
+  /** Delay from client to frontend: arrivals count from the client, frontends know of their own. */
   readonly clientDelayNs: number;
   /** The client answers for its requests (retries, closed loop): one row a request, when the client has its outcome. */
   readonly byClient: boolean;
@@ -141,8 +141,11 @@ export class RunRecorder implements RecordSink {
   }
 
   #ended(row: RequestRow): void {
-    if (!this.#options.byClient) this.#close(row);
-    else if (!this.#over.has(row.requestId)) this.#attempts.set(row.requestId, { ...row }); // The reader reuses its row.
+    if (!this.#options.byClient) {
+      // The frontend saw it arrive; its client sent it before.
+      row.arrivalNs -= this.#options.clientDelayNs;
+      this.#close(row);
+    } else if (!this.#over.has(row.requestId)) this.#attempts.set(row.requestId, { ...row }); // The reader reuses its row.
   }
 
   /** A client has the outcome of its request: its attempts become one row. */

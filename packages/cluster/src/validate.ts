@@ -1,5 +1,9 @@
+import { modelOf, Simulation } from '@braess/kernel';
+import type { RequestTable } from '@braess/workload';
 import { loadWorkload } from './load-workload.js';
 import { type ClusterPlan, planCluster, refuse } from './plan.js';
+import clusterProgram from './program.js';
+import { seriesPeriodNs } from './recorder-facts.js';
 import { estimateSaturation, type Saturation, type WorkloadMeans, workloadMeans } from './saturation.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 
@@ -34,7 +38,7 @@ export interface ScenarioReport {
 export async function validateScenario(read: ReadScenario): Promise<ScenarioReport> {
   const plan = planCluster(read);
   const { table, report } = await loadWorkload(read);
-  if (table.requestCount === 0) refuse(read, ['workload'], 'has no requests');
+  buildOnce(read, plan, table);
   const workload = workloadMeans(table);
   const unservable = countUnservable(plan, table.inputTokens, table.outputTokens);
   const saturation = estimateSaturation(plan, workload);
@@ -76,6 +80,15 @@ export async function validateScenario(read: ReadScenario): Promise<ScenarioRepo
     defaults: defaultsOf(read, plan),
     warnings,
   };
+}
+
+/** Builds every actor as a run does, so that what would stop a run at its start is found here, too. */
+function buildOnce(read: ReadScenario, plan: ClusterPlan, table: RequestTable): void {
+  try {
+    new Simulation(modelOf(clusterProgram, { plan, table, seriesNs: seriesPeriodNs(read.scenario, table) }));
+  } catch (error) {
+    refuse(read, [], `cannot be built: ${(error as Error).message}`);
+  }
 }
 
 function countUnservable(plan: ClusterPlan, inputs: Int32Array, outputs: Int32Array): number {

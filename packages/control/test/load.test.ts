@@ -53,6 +53,17 @@ describe('loading a policy', () => {
     expect(load(`./most-loaded.${extension}`).source).toBe(path.join(directory, `most-loaded.${extension}`));
   });
 
+  it('loads a file again when it, or one that it imports, has changed', () => {
+    const own = `import { place } from './place.ts';\n${mostLoaded.replace(/cost: .*/, 'choose: () => PLACE,')}`;
+    write('place.ts', 'export const place = 1;\n');
+    write('changing.ts', own.replace('PLACE', 'place'));
+    expect(choice('./changing.ts')).toBe(1);
+    write('place.ts', 'export const place = 0; // Now the other one.\n');
+    expect(choice('./changing.ts')).toBe(0);
+    write('changing.ts', own.replace('PLACE', '1 - place'));
+    expect(choice('./changing.ts')).toBe(1);
+  });
+
   it('takes a .cjs file, a named export, and imports of its own', () => {
     write(
       'plain.cjs',

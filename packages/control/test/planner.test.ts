@@ -58,7 +58,7 @@ describe('planner', () => {
   it('schedule: names an engine that is not there', () => {
     const simulation = simulate(builtIn('schedule', { changes: [{ atMs: 1, engine: 'gpu', role: 'decode' }] }), [{ role: 2 }]);
     expect(() => simulation.runUntil()).toThrow(
-      "planner policy 'schedule' (built-in), asked for a plan at 1000000 ns, threw RangeError: no engine is named 'gpu'",
+      "planner policy 'schedule' (built-in), asked for a plan at 1000000 ns over 1 engines (active: 1 decode), threw RangeError: no engine is named 'gpu'",
     );
   });
 

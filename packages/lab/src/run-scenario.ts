@@ -172,7 +172,7 @@ function openFolder(loaded: Loaded, actorNames: readonly string[]): RunFolder {
   return openRunFolder({
     folder,
     scenario,
-    seed: scenario.seed,
+    seed: String(scenario.seed),
     versions: { braess: version, node: process.versions.node },
     names: runNames(table, actorNames),
     summary: summaryOptions(scenario, table),

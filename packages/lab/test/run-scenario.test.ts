@@ -143,7 +143,7 @@ describe('a run folder', () => {
     const manifest = readManifest(run.folder);
     expect(manifest).toMatchObject({
       status: 'complete',
-      seed: 1,
+      seed: '1',
       fingerprint: run.fingerprint,
       scenario: { router: { policy: 'kv', maxAttempts: 3 } },
     });

@@ -11,7 +11,7 @@ const before = process.memoryUsage().rss;
 let ms = 0;
 const timed = (work) => { const start = process.cpuUsage(); const result = work(); const used = process.cpuUsage(start); ms += (used.user + used.system) / 1000; return result; };
 const actors = Array.from({ length: 64 }, (_, i) => 'pod0/rack0/node' + (i >> 3) + '/gpu' + (i & 7));
-const run = timed(() => T.openRunFolder({ folder: process.argv[1], scenario: {}, seed: 1, versions: {}, summary: { slo: { ttftMs: 500 } },
+const run = timed(() => T.openRunFolder({ folder: process.argv[1], scenario: {}, seed: '1', versions: {}, summary: { slo: { ttftMs: 500 } },
   names: { actors, tenants: ['a'], networkTiers: ['near', 'far'], metrics: T.SERIES_METRICS, policies: ['kv'], notes: [] } }));
 const record = T.emptyRequestRecord();
 const itl = T.createLatencyHistogram();

@@ -66,7 +66,7 @@ export function writeSyntheticRun(
   const run = openRunFolder({
     folder,
     scenario: { name: 'synthetic', cluster: { gpu: 'H100', engines: ENGINES }, model: 'Llama-3.1-70B' },
-    seed,
+    seed: String(seed),
     versions: { braess: '0.0.0-test' },
     names: {
       actors: clusterNames(),

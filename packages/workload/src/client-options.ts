@@ -1,6 +1,6 @@
 import type { ClientListener } from './client-report.js';
-import { type ClosedLoopSpec, pullsRequests } from './closed-loop.js';
-import type { ConnectionPoolSpec } from './connection-pool.js';
+import { type ClosedLoopSpec, createClosedLoop, pullsRequests } from './closed-loop.js';
+import { type ConnectionPoolSpec, createConnectionPool } from './connection-pool.js';
 import type { RequestTable } from './requests.js';
 import { checkRetry, type RetrySpec } from './retry.js';
 
@@ -59,11 +59,28 @@ export interface ClientOptions {
 
 /** Checks the options. Throws a RangeError that names field, value and limit. */
 export function checkClientOptions(options: ClientOptions): void {
-  const { clients = 1, submitDelayNs, loop = { style: 'open' }, retry, priorities, table } = options;
-  requireWhole('clients', clients, 1);
+  const { submitDelayNs, priorities, table } = options;
   requireWhole('submitDelayNs', submitDelayNs, 0);
   requireWhole('warmupNs', options.warmupNs ?? 0, 0);
+  checkClientBehaviour(options);
+  if (priorities !== undefined && priorities.length < table.tenantNames.length) {
+    throw new RangeError(`client priorities: ${priorities.length} for ${table.tenantNames.length} tenants; give one for each`);
+  }
+}
+
+/** What of the options says how a client behaves, whatever its requests are. */
+export type ClientBehaviour = Pick<
+  ClientOptions,
+  'clients' | 'loop' | 'connections' | 'moves' | 'permitsLostByMove' | 'retry' | 'sessions'
+>;
+
+/** Checks that part of the options. Throws as `checkClientOptions` does. */
+export function checkClientBehaviour(options: ClientBehaviour): void {
+  const { clients = 1, loop = { style: 'open' }, retry, connections } = options;
+  requireWhole('clients', clients, 1);
   if (retry !== undefined) checkRetry(retry);
+  if (connections !== undefined) createConnectionPool(connections);
+  if (loop.style !== 'open') createClosedLoop({ ...loop, requests: 0 });
   if (loop.style !== 'open' && loop.inFlight < clients) {
     throw new RangeError(`client loop: inFlight is ${loop.inFlight} for ${clients} clients; give each at least one, or use fewer clients`);
   }
@@ -83,9 +100,6 @@ export function checkClientOptions(options: ClientOptions): void {
   const { sessions } = options;
   if (sessions !== undefined && !(sessions.meanThinkMs >= 0 && Number.isFinite(sessions.meanThinkMs))) {
     throw new RangeError(`client sessions: meanThinkMs is ${sessions.meanThinkMs}; must be 0 or more`);
-  }
-  if (priorities !== undefined && priorities.length < table.tenantNames.length) {
-    throw new RangeError(`client priorities: ${priorities.length} for ${table.tenantNames.length} tenants; give one for each`);
   }
 }
 

@@ -1,6 +1,6 @@
 import { type ActorKind, actorKind, type Context, KernelError, message, record } from '@braess/kernel';
 import { changeRole, engineState, loadReport, setTelemetryLoss, startEngine } from '@braess/protocol';
-import { createEngineColumns, type EngineColumns, type EngineEntry, engineOf, takeLoadReport } from '../frontend/engines.js';
+import { createEngineColumns, type EngineColumns, type EngineEntry, engineOf, engineStatus, takeLoadReport } from '../frontend/engines.js';
 import type { PlannerActions, PlannerPolicy } from '../policy/control-policies.js';
 import { type BoundPolicy, policyFailure, policyState, thrownFault } from '../policy/policy.js';
 
@@ -38,14 +38,7 @@ export type PlannerKind = ActorKind<'planner', keyof typeof messages, void>;
 export function createPlannerKind(options: PlannerOptions): PlannerKind {
   const { policy: bound, engineDelayNs, switchNs = 5_000_000_000, startNs = 60_000_000_000 } = options;
   const { policy, parameters } = bound;
-  const periodNs = policy.periodNs?.(parameters);
-  const timesNs = [...new Set(policy.timesNs?.(parameters) ?? [])];
-  for (const time of periodNs === undefined ? timesNs : [...timesNs, periodNs - 1])
-    if (!(Number.isSafeInteger(time) && time >= 0))
-      throw new KernelError(
-        'bad-option',
-        `planner policy '${bound.policy.name}' (${bound.source}) wants to plan at or every ${time} ns; times are whole ns, periods at least 1`,
-      );
+  const { periodNs, timesNs } = planTimes(bound);
   let current: { state: PlannerState; context: Context<'planner'> } | undefined;
   const random = (): number => (current as NonNullable<typeof current>).context.random('planner');
   const order = (kind: 0 | 1, engine: number, role: number): void => {
@@ -70,7 +63,7 @@ export function createPlannerKind(options: PlannerOptions): PlannerKind {
     try {
       policy.plan(view, actions, parameters, state.policy, random);
     } catch (thrown) {
-      throw policyFailure(bound, `for a plan at ${context.now} ns`, thrownFault(thrown), thrown);
+      throw policyFailure(bound, `for a plan at ${context.now} ns over ${describeEngines(state.engines)}`, thrownFault(thrown), thrown);
     }
   };
   return actorKind({
@@ -107,4 +100,33 @@ export function createPlannerKind(options: PlannerOptions): PlannerKind {
       },
     },
   });
+}
+
+function planTimes(bound: BoundPolicy<PlannerPolicy>): { periodNs: number | undefined; timesNs: number[] } {
+  const { policy, parameters } = bound;
+  let periodNs: number | undefined;
+  let timesNs: number[];
+  try {
+    periodNs = policy.periodNs?.(parameters);
+    timesNs = [...new Set(policy.timesNs?.(parameters) ?? [])];
+  } catch (thrown) {
+    throw policyFailure(bound, 'when it wants to plan', thrownFault(thrown), thrown);
+  }
+  for (const time of periodNs === undefined ? timesNs : [...timesNs, periodNs - 1])
+    if (!(Number.isSafeInteger(time) && time >= 0))
+      throw new KernelError(
+        'bad-option',
+        `planner policy '${bound.policy.name}' (${bound.source}) wants to plan at or every ${time} ns; times are whole ns, periods at least 1`,
+      );
+  return { periodNs, timesNs };
+}
+
+/** What a plan is about, for an error. */
+function describeEngines({ count, role, status }: EngineColumns): string {
+  const serving = [0, 0, 0];
+  for (let engine = 0; engine < count; engine++) if (status[engine] === engineStatus.active) serving[role[engine]!]!++;
+  const active = (['aggregated', 'prefill', 'decode'] as const).flatMap((name, code) =>
+    serving[code] === 0 ? [] : [`${serving[code]} ${name}`],
+  );
+  return `${count} engines (active: ${active.join(', ') || 'none'})`;
 }

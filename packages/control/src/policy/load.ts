@@ -1,4 +1,4 @@
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -99,6 +99,8 @@ function unknownName(kind: PolicyKind, name: string): kernel.KernelError {
 function loadModule(file: string, options: LoadOptions): Record<string, unknown> {
   // Given as they are, not loaded again: declarations of messages are known by identity.
   const virtualModules = { '@braess/kernel': kernel, '@braess/protocol': protocol, '@braess/control': control, zod, ...options.modules };
+  forgetChanged();
+  const before = new Set(Object.keys(moduleCache));
   try {
     const jiti = jitiModule().createJiti(pathToFileURL(file).href, { fsCache: false, interopDefault: false, virtualModules });
     return jiti(file) as Record<string, unknown>;
@@ -108,7 +110,25 @@ function loadModule(file: string, options: LoadOptions): Record<string, unknown>
       ? '; policies load synchronously: move what is awaited out of the module'
       : '';
     throw fault(`policy file ${file} cannot be loaded: ${text}${hint}`, error);
+  } finally {
+    for (const name of Object.keys(moduleCache)) if (!before.has(name) && !name.includes('/node_modules/')) stamps.set(name, stampOf(name));
   }
+}
+
+const moduleCache = createRequire(import.meta.url).cache;
+/** Files that policies brought in, each with the stamp it had. A cache of this thread, no part of any result. */
+const stamps = new Map<string, string>();
+
+/** A file that has changed is loaded again, and all others with it, for they may have imported it. */
+function forgetChanged(): void {
+  if ([...stamps].every(([file, stamp]) => stampOf(file) === stamp)) return;
+  for (const file of stamps.keys()) delete moduleCache[file];
+  stamps.clear();
+}
+
+function stampOf(file: string): string {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  return stat === undefined ? 'gone' : `${stat.mtimeMs} ${stat.size} ${stat.ino}`;
 }
 
 /** Loaded on first use: most runs have no policy file, and every worker thread would pay for it. */

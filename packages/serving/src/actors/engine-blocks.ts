@@ -13,8 +13,8 @@ export interface EngineBlocks<Pool> extends BlockAccounting<Pool> {
    * below) for those of blocks that nobody can look up.
    */
   createPool(capacityBlocks: number, blockTokens: number, wantsEvents: boolean, wantsAnonymous: boolean): Pool;
-  /** A request enters; `chain` names its full blocks (null: nothing shared). The array is the pool's to keep until `close`. */
-  open(pool: Pool, slot: number, chain: Float64Array | null): void;
+  /** A request enters; `chain` names its full blocks (null: nothing shared). The array is the pool's to keep until `close`. `request` is its number, for errors. */
+  open(pool: Pool, slot: number, chain: Float64Array | null, request: number): void;
   /** The request is gone; its blocks were released before. */
   close(pool: Pool, slot: number): void;
   /** Everything is lost: the engine died. All slots were released and closed before. */

@@ -42,7 +42,7 @@ export function submitRequest<Pool>(
     refuse(scope, state, context, frontend, request, kind, slot);
     return slot;
   }
-  blocks.open(engine.pool, slot, chain);
+  blocks.open(engine.pool, slot, chain, request);
   openRow(columns, engine.requests.capacity, slot, request, frontend, kind, prefillEngine, arrivalNs);
   state.slots.set(request, slot);
   state.totals.acceptedRequests++;

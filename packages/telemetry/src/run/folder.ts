@@ -26,7 +26,7 @@ export interface RunManifest {
   status: 'running' | 'complete' | 'interrupted' | 'failed';
   /** The scenario as it ran, every default filled in. */
   scenario: unknown;
-  seed: number | string;
+  seed: string;
   versions: Record<string, string>;
   fingerprint: string | null;
   /** Rows and bytes of each table. */
@@ -46,7 +46,7 @@ export type FolderSummary = RunSummary & RunFacts;
 export interface RunFolderOptions {
   folder: string;
   scenario: unknown;
-  seed: number | string;
+  seed: string;
   versions: Record<string, string>;
   names: RunNames;
   summary?: SummaryOptions;

@@ -1,0 +1,93 @@
+import { parseScenario, validateScenario } from '@braess/cluster';
+import { queryRun } from '@braess/telemetry';
+import { describe, expect, it } from 'vitest';
+import { runText } from './small-runs.js';
+
+/** One engine with the published polynomial, so that every time can be worked out on paper. */
+const alone = `
+name: alone
+cluster: { gpusPerServer: 1, racksPerPod: 1, serversPerRack: 1 }
+model: { name: Llama-3.1-8B }
+serving: [{ count: 1, blockTokens: 16, kvBlocks: 1000, timing: { kind: polynomial } }]
+delays: { clientUs: 20000, controlUs: 500 }
+workload:
+  requests: 3
+  source:
+    kind: independent
+    arrivals: { kind: constant, ratePerSecond: 10 }
+    inputTokens: { kind: constant, tokens: 1000 }
+    outputTokens: { kind: constant, tokens: 1 }
+`;
+
+/** Dynamo's mocker: ms of a prefill of n tokens. */
+const prefillMs = (tokens: number): number => 4.209989e-7 * tokens * tokens + 1.518344e-2 * tokens + 16.50142;
+
+describe('times worked out by hand', () => {
+  it('arrival is when the client sends: TTFT and E2E hold its way to the frontend', async () => {
+    const run = await runText(alone);
+    const { rows } = await queryRun(
+      run.folder,
+      'select arrival_ns, queued_ns, prefill_start_ns, first_token_ns, ttft_ms, e2e_ms, queue_ms from requests order by request_id',
+    );
+    // 20 ms to the frontend, 0.5 ms to the engine, which is idle, and one prefill of the prompt.
+    const ttftMs = 20 + 0.5 + prefillMs(1000);
+    for (const [index, row] of rows.entries()) {
+      const sentNs = 100e6 * (index + 1);
+      expect(row.slice(0, 3)).toEqual([sentNs, sentNs + 20.5e6, sentNs + 20.5e6]);
+      expect(row[3]).toBe(Math.round(sentNs + ttftMs * 1e6));
+      expect(row[4]).toBeCloseTo(ttftMs, 5);
+      expect(row[5]).toBeCloseTo(ttftMs, 5);
+      expect(row[6]).toBeCloseTo(20.5, 9);
+    }
+    expect(run.ttftMs?.mean).toBeCloseTo(ttftMs, 5);
+  });
+
+  it('a request still in flight, one that was rejected, and one whose client answers for it count from there, too', async () => {
+    const arrivals = async (settings: string[]): Promise<unknown> =>
+      (await queryRun((await runText(alone, settings)).folder, 'select outcome, arrival_ns from requests order by request_id')).rows;
+    expect(await arrivals(['untilSeconds=0.16'])).toEqual([['completed', 100e6]]);
+    expect(await arrivals(['untilSeconds=0.13'])).toEqual([['in_flight', 100e6]]);
+    expect(await arrivals(['serving[0].maxModelTokens=500', 'workload.requests=1'])).toEqual([['rejected', 100e6]]);
+    expect(await arrivals(['workload.retry={timeoutMs: 1000}', 'workload.requests=1'])).toEqual([['completed', 100e6]]);
+  });
+});
+
+describe('what a run refuses, validate refuses, in the same words', () => {
+  for (const [name, settings, message] of [
+    [
+      'workers that would have to wait for answers of sessions',
+      ['workload.client={kind: closed-loop, inFlight: 4}', 'workload.sessions={}'],
+      'workload.client cannot be used: client loop: workers take requests in order',
+    ],
+    ['a trace without requests', ['workload.requests=null', 'untilSeconds=0.01'], 'workload has no requests'],
+    [
+      'blocks that do not divide those of the prompts',
+      [
+        'serving[0].blockTokens=24',
+        'workload.source.prefix={groups: 1, popularity: {kind: uniform}, prefixTokens: {kind: constant, tokens: 64}}',
+        'workload.source.blockTokens=64',
+      ],
+      'serving[0].blockTokens cannot serve these requests: engine block size 24 does not fit',
+    ],
+  ] as const) {
+    it(name, async () => {
+      await expect(runText(alone, settings)).rejects.toThrow(message);
+      await expect(validateScenario(parseScenario(alone, 'alone.yaml', settings))).rejects.toThrow(message);
+    });
+  }
+
+  it('what only shows when the actors are built is found by building them', async () => {
+    const settings = ['actors=[{policy: ./nobody.ts}]'];
+    const { testFile } = await import('./small-runs.js');
+    const file = testFile(
+      'nobody.ts',
+      `import { defineActorPolicy } from '@braess/control';
+       import { z } from 'zod';
+       export default defineActorPolicy({ name: 'nobody', description: 'Looks for nobody.', parameters: z.strictObject({}),
+         build(_cell, _parameters, { actors }) { if (!actors.has('nobody')) throw new RangeError('nobody is not there'); } });`,
+    );
+    const named = settings.map((setting) => setting.replace('./nobody.ts', file));
+    await expect(runText(alone, named)).rejects.toThrow('nobody is not there');
+    await expect(validateScenario(parseScenario(alone, 'alone.yaml', named))).rejects.toThrow(/alone\.yaml.*nobody is not there/s);
+  });
+});
