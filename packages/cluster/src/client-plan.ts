@@ -1,4 +1,4 @@
-import type { ClientBehaviour, ClientListener, ClientMove, ClientOptions, RequestTable } from '@braess/workload';
+import type { ClientBehaviour, ClientDriver, ClientListener, ClientMove, ClientOptions, RequestTable } from '@braess/workload';
 import type { ClusterPlan } from './plan.js';
 import { definedOnly } from './scenario/defined-only.js';
 import type { Scenario } from './scenario/schema.js';
@@ -9,7 +9,7 @@ export function clientOptionsOf(
   table: RequestTable,
   submitDelayNs: number,
   promises: boolean,
-  listener?: ClientListener,
+  { listener, driver }: { readonly listener?: ClientListener; readonly driver?: ClientDriver } = {},
 ): ClientOptions {
   const { scenario } = plan;
   const { tenants } = scenario.workload;
@@ -18,11 +18,14 @@ export function clientOptionsOf(
     table,
     blockTokens: plan.blockTokens,
     submitDelayNs,
-    frontendBy: scenario.router.frontends === 1 || plannedMoves(plan).length > 0 ? 'own' : scenario.router.frontendBy,
+    frontendBy:
+      scenario.router.frontends === 1 || plannedMoves(plan).length > 0 || movesClients(scenario) ? 'own' : scenario.router.frontendBy,
     ...(promises ? { promiseTo: ['control'] } : {}),
     ...(priorities.some((priority) => priority !== 0) ? { priorities } : {}),
     ...clientBehaviourOf(scenario),
     ...(listener === undefined ? {} : { listener }),
+    ...(driver === undefined ? {} : { driver }),
+    ...(scenario.controller?.signal === 'client' ? { measuresTtft: true } : {}),
   };
 }
 
@@ -30,7 +33,7 @@ export function clientOptionsOf(
 export function clientBehaviourOf(scenario: Scenario): Omit<ClientBehaviour, 'clients'> {
   const { client, connections, retry, sessions } = scenario.workload;
   return {
-    ...(client.kind === 'open-loop'
+    ...(client.kind !== 'closed-loop'
       ? {}
       : {
           loop: {
@@ -60,11 +63,19 @@ function plannedMoves({ scenario }: ClusterPlan): readonly ClientMove[] {
 /** Whether a run may end before every request of its workload was sent. */
 export function mayLeaveRequests({ workload }: ClusterPlan['scenario']): boolean {
   const { client, sessions } = workload;
+  if (client.kind === 'policy') return true;
   return sessions?.afterFailure === 'abandon' || (client.kind === 'closed-loop' && client.phases !== undefined);
 }
 
 /** Whether the client answers for its requests itself, so that its outcome counts: any feature beyond an open loop, or a listener. */
 export function clientAnswers(plan: ClusterPlan): boolean {
-  const { client, connections, retry, sessions } = plan.scenario.workload;
-  return client.kind !== 'open-loop' || connections !== undefined || retry !== undefined || sessions !== undefined;
+  const { workload, controller } = plan.scenario;
+  const { client, connections, retry, sessions } = workload;
+  const measures = controller?.signal === 'client';
+  return client.kind !== 'open-loop' || connections !== undefined || retry !== undefined || sessions !== undefined || measures;
+}
+
+/** Whether the controller moves clients between frontends, rather than changing the frontends' parameters. */
+export function movesClients({ controller, router }: Scenario): boolean {
+  return controller !== undefined && (controller.apply ?? (router.frontendParameters.length > 0 ? 'move' : 'set')) === 'move';
 }

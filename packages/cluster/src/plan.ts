@@ -77,6 +77,8 @@ export interface PolicyPlan {
   readonly admission: PolicySpec | null;
   readonly oracle: PolicySpec | null;
   readonly planner: PolicySpec;
+  readonly controller: PolicySpec | null;
+  readonly client: PolicySpec | null;
   /** Of the tiers, by name, e.g. g2. */
   readonly tierEvictions: Readonly<Record<string, PolicySpec>>;
   readonly ownActors: readonly PolicySpec[];
@@ -168,7 +170,8 @@ function evictionAt(
 
 /** Finds, loads and binds every policy once here, so that a mistake is reported with its place before any thread starts. */
 function planPolicies(read: ReadScenario): PolicyPlan {
-  const { router, planner, kvTiers, actors } = read.scenario;
+  const { router, planner, controller, kvTiers, actors, workload } = read.scenario;
+  const { client } = workload;
   const baseDirectory = baseDirectoryOf(read);
   const policyAt = (kind: PolicyKind, path: readonly PropertyKey[], given: PolicySpec): PolicySpec => {
     const spec = placedSpec(read, [...path, 'policy'], given);
@@ -181,6 +184,7 @@ function planPolicies(read: ReadScenario): PolicyPlan {
     return spec;
   };
   const prefillRouter = policyAt('router', ['router'], router);
+  checkFrontends(read, prefillRouter, baseDirectory);
   return {
     baseDirectory,
     prefillRouter,
@@ -188,11 +192,32 @@ function planPolicies(read: ReadScenario): PolicyPlan {
     admission: router.admission === undefined ? null : policyAt('admission', ['router', 'admission'], router.admission),
     oracle: router.oracle === undefined ? null : policyAt('oracle', ['router', 'oracle'], router.oracle),
     planner: policyAt('planner', ['planner'], planner),
+    controller: controller === undefined ? null : policyAt('controller', ['controller'], controller),
+    client: client.kind === 'policy' ? policyAt('client', ['workload', 'client'], client) : null,
     tierEvictions: Object.fromEntries(
       Object.entries(kvTiers).flatMap(([name, tier]) => (tier === undefined ? [] : [[name, evictionAt(read, ['kvTiers', name], tier)]])),
     ),
     ownActors: actors.map((actor, index) => policyAt('actor', ['actors', index], actor)),
   };
+}
+
+/** Parameters of single frontends, and whether a controller can move clients to them. */
+function checkFrontends(read: ReadScenario, spec: PolicySpec, baseDirectory: string): void {
+  const { frontends, frontendParameters } = read.scenario.router;
+  const path = ['router', 'frontendParameters'];
+  if (frontendParameters.length > frontends)
+    refuse(
+      read,
+      path,
+      `has ${frontendParameters.length} entries for ${frontends} frontends; set router.frontends: ${frontendParameters.length}`,
+    );
+  for (const [index, own] of frontendParameters.entries()) {
+    try {
+      loadPolicy('router', { policy: spec.policy, parameters: { ...spec.parameters, ...own } }, { baseDirectory });
+    } catch (error) {
+      refuse(read, [...path, index], `does not fit: ${(error as Error).message}`);
+    }
+  }
 }
 
 function checkRoles(read: ReadScenario): void {

@@ -1,5 +1,6 @@
 import {
   type BoundPolicy,
+  createControllerKind,
   createFrontendKind,
   createPlannerKind,
   type EngineEntry,
@@ -14,11 +15,12 @@ import { buildTopology, declareChunkFabric, fabricKind, type LinkClass, linksBet
 import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
 import { type EngineKind, type EngineKindOptions, engineKind, engineRole, type GpuKind, gpuKind } from '@braess/serving';
 import { type ClientOptions, clientKind, type RequestTable } from '@braess/workload';
-import { clientAnswers, clientOptionsOf } from './client-plan.js';
+import { clientAnswers, clientOptionsOf, movesClients } from './client-plan.js';
 import { type EnginePool, poolBlocks } from './engine-blocks.js';
 import { type FaultEntry, faultKind } from './fault-actor.js';
 import { prefixOverlap } from './overlap-index.js';
 import { addOwnActors } from './own-actors.js';
+import { clientDriver } from './own-client.js';
 import { cachePolicy } from './own-evictions.js';
 import type { ClusterPlan, EnginePlan, GroupPlan } from './plan.js';
 import { ServerTiers, storageNodeOf } from './server-tiers.js';
@@ -67,6 +69,7 @@ class ClusterBuilder {
   readonly #gpus = new Map<string, ActorReference>();
   readonly #nodeOfEngine = new Map<number, number>();
   #planner: ActorReference[] = [];
+  readonly #controller: ActorReference[] = [];
   #fabric: ActorReference | undefined;
   #endpointOf: ((node: number) => number) | undefined;
 
@@ -92,6 +95,7 @@ class ClusterBuilder {
     if (this.#plan.disaggregated || this.#plan.scenario.kvTiers.g4 !== undefined) this.#addFabric();
     this.#addServers();
     this.#addClients();
+    this.#addController();
     this.#addFaults();
     this.#addOwnActors();
   }
@@ -176,6 +180,9 @@ class ClusterBuilder {
       decisions: { every: scenario.telemetry.decisionsEvery, candidates: scenario.telemetry.candidates },
       ...(this.#plan.policies.admission === null ? {} : { admission: this.#policy('admission', this.#plan.policies.admission) }),
       ...(this.#plan.policies.oracle === null ? {} : { oracle: this.#policy('oracle', this.#plan.policies.oracle) }),
+      ...(scenario.controller === undefined
+        ? {}
+        : { controller: { actors: this.#controller, delayNs: this.#delays.control, signal: scenario.controller.signal } }),
       ...(router.replicaSyncMs === 0
         ? {}
         : { replicaSync: { frontends: this.#frontends, periodNs: Math.round(router.replicaSyncMs * 1e6), delayNs: this.#delays.control } }),
@@ -184,7 +191,9 @@ class ClusterBuilder {
     // Where every token is sent, frontends do most of the work.
     const weight = Math.max(1, (engines.length * (scenario.telemetry.streamTokens ? 16 : 0.25)) / router.frontends);
     for (let index = 0; index < router.frontends; index++) {
-      this.#frontends.push(this.#world.actor(`control/frontend${index}`, kind, undefined, { class: 'control', weight }));
+      const parameters = router.frontendParameters[index];
+      const setup = parameters === undefined ? undefined : { parameters };
+      this.#frontends.push(this.#world.actor(`control/frontend${index}`, kind, setup, { class: 'control', weight }));
     }
     if (planner.policy === 'static') return;
     const plannerKind = createPlannerKind({
@@ -337,11 +346,37 @@ class ClusterBuilder {
   }
 
   #addClients(): void {
-    const options: ClientOptions = clientOptionsOf(this.#plan, this.#parameters.table, this.#delays.client, this.#promises);
+    const { client: spec } = this.#plan.policies;
+    const extras = spec === null ? {} : { driver: clientDriver(this.#policy('client', spec)) };
+    const options: ClientOptions = clientOptionsOf(this.#plan, this.#parameters.table, this.#delays.client, this.#promises, extras);
     const client = this.#world
       .cell('clients', { class: 'client' })
       .actor('client0', clientKind(options), { client: 0, frontends: this.#frontends });
     this.#clients.push(client);
+  }
+
+  #addController(): void {
+    const { scenario, policies } = this.#plan;
+    const { controller, router } = scenario;
+    if (controller === undefined || policies.controller === null) return;
+    const { prefillRouter } = policies;
+    const periodNs = Math.round(controller.periodSeconds * 1e9);
+    const kind = createControllerKind({
+      policy: this.#policy('controller', policies.controller),
+      periodNs,
+      windowNs: controller.windowSeconds === undefined ? periodNs : Math.round(controller.windowSeconds * 1e9),
+      signal: controller.signal,
+      apply: movesClients(scenario) ? 'move' : 'set',
+      frontends: this.#frontends,
+      frontendParameters: this.#frontends.map((_, index) => {
+        const own = { ...prefillRouter.parameters, ...router.frontendParameters[index] };
+        return this.#policy('router', { policy: prefillRouter.policy, parameters: own }).parameters as Readonly<Record<string, unknown>>;
+      }),
+      clients: this.#clients,
+      controlDelayNs: this.#delays.control,
+      clientDelayNs: this.#delays.client,
+    });
+    this.#controller.push(this.#world.actor('control/controller', kind, undefined, { class: 'control' }));
   }
 
   /** Last, so that they can name every other actor. */
@@ -351,7 +386,7 @@ class ClusterBuilder {
     if (this.#fabric !== undefined) this.#world.lookahead('control', 'fabric', this.#delays.control);
     const actors = new Map<string, { readonly id: number }>(this.#gpus);
     for (const { name, actor } of this.#engines) actors.set(name, actor);
-    for (const actor of [...this.#frontends, ...this.#planner, ...this.#clients]) actors.set(actor.name, actor);
+    for (const actor of [...this.#frontends, ...this.#planner, ...this.#controller, ...this.#clients]) actors.set(actor.name, actor);
     if (this.#fabric !== undefined) actors.set(this.#fabric.name, this.#fabric);
     for (const [index, spec] of ownActors.entries()) addOwnActors(this.#world, this.#policy('actor', spec), index, actors);
   }

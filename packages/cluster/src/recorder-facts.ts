@@ -1,7 +1,8 @@
+import { engineRole } from '@braess/control';
 import { buildTopology, linkName, type Topology } from '@braess/fabric';
 import type { RequestTable } from '@braess/workload';
 import { clientAnswers, mayLeaveRequests } from './client-plan.js';
-import type { ClusterPlan } from './plan.js';
+import type { ClusterPlan, GroupPlan } from './plan.js';
 import type { RecorderOptions } from './run-recorder.js';
 import type { Scenario } from './scenario/schema.js';
 
@@ -19,10 +20,17 @@ export function recorderFacts(plan: ClusterPlan, actorNames: readonly string[]):
   const gpusOfEngine = new Map(
     plan.engines.map((engine) => [ids.get(engine.name) as number, engine.gpuNames.map((name) => ids.get(name) as number)]),
   );
+  const { planner } = plan.scenario;
+  const rolesOfEngine = new Map(
+    planner.policy === 'static'
+      ? []
+      : plan.engines.map((engine) => [ids.get(engine.name) as number, engineRole[(plan.groups[engine.group] as GroupPlan).role]] as const),
+  );
   let topology: Topology | undefined;
   return {
     actorNames,
     gpusOfEngine,
+    rolesOfEngine,
     linkName: (link) => {
       topology ??= buildTopology(plan.topologySpec);
       return linkName(topology, link);

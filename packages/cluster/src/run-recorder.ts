@@ -14,8 +14,8 @@ import {
   REASON,
   type RunTables,
   recordLatency,
-  SERIES_METRICS,
 } from '@braess/telemetry';
+import { ControlRecorder, metric, nameId } from './control-recorder.js';
 
 /** What a recorder needs to know of its run. */
 export interface RecorderOptions {
@@ -26,6 +26,8 @@ export interface RecorderOptions {
   readonly actorNames: readonly string[];
   /** Actor ids of the GPUs of each engine, by the engine's actor id. */
   readonly gpusOfEngine: ReadonlyMap<number, readonly number[]>;
+  /** First role of each engine, by its actor id, where a planner may change it; else empty. */
+  readonly rolesOfEngine: ReadonlyMap<number, number>;
   readonly linkName: (link: number) => string;
   /** Period of the cluster-wide series, ns; 0 for none. */
   readonly seriesNs: number;
@@ -48,8 +50,6 @@ export interface RecordedCounts {
   inFlight: number;
 }
 
-const metric = Object.fromEntries(SERIES_METRICS.map((name, id) => [name, id])) as Record<string, number>;
-
 /** Turns the records of a run into its tables as they come: where they are flushed to a folder, memory does not grow with the length of the run. */
 export class RunRecorder implements RecordSink {
   readonly counts: RecordedCounts = { submitted: 0, completed: 0, rejected: 0, failed: 0, inFlight: 0 };
@@ -70,6 +70,7 @@ export class RunRecorder implements RecordSink {
   readonly #over = new Set<number>();
   readonly #entityOfLink = new Map<number, number>();
   readonly #work = new Map<number, readonly number[]>();
+  readonly #control: ControlRecorder;
   #periodEndNs: number;
   #periodRequests = 0;
   #periodTokens = 0;
@@ -77,6 +78,7 @@ export class RunRecorder implements RecordSink {
   constructor(options: RecorderOptions) {
     this.#options = options;
     this.mayAbandon = options.mayAbandon;
+    this.#control = new ControlRecorder(options.tables, options.rolesOfEngine);
     this.#periodEndNs = options.seriesNs > 0 ? options.seriesNs : Number.POSITIVE_INFINITY;
   }
 
@@ -127,6 +129,7 @@ export class RunRecorder implements RecordSink {
         this.#linkUse(record);
         return;
       default: {
+        if (this.#control.take(record)) return;
         const row = this.#rows.read(record);
         if (row !== undefined) this.#ended(row);
       }
@@ -199,7 +202,7 @@ export class RunRecorder implements RecordSink {
     decision.kind = stage === routerStage.decode ? DECISION_KIND.decodeRoute : DECISION_KIND.prefillRoute;
     decision.actorId = record.actor;
     decision.requestId = requestId;
-    decision.policyId = this.#nameId(this.#options.tables.names.policies as string[], policy);
+    decision.policyId = nameId(this.#options.tables.names.policies as string[], policy);
     decision.candidates = candidates;
     for (let at = 0; at < rows.length; at += width) {
       decision.candidateId = rows[at] as number;
@@ -265,10 +268,5 @@ export class RunRecorder implements RecordSink {
       this.#periodTokens = 0;
       this.#periodEndNs += seriesNs;
     }
-  }
-
-  #nameId(names: string[], name: string): number {
-    const known = names.indexOf(name);
-    return known >= 0 ? known : names.push(name) - 1;
   }
 }

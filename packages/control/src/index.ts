@@ -1,9 +1,27 @@
+export {
+  type ControllerChangeBody,
+  type ControllerKind,
+  type ControllerOptions,
+  type ControllerState,
+  controllerChange,
+  controllerSample,
+  createControllerKind,
+} from './controller/controller.js';
+export { placementPoa } from './controller/placement-poa.js';
+export * from './controller/regime-detector.js';
 export * from './frontend/engines.js';
 export { createFrontendKind, type FrontendKind } from './frontend/frontend.js';
 export { type FrontendOptions, frontendSettings, type OverlapIndex, type QueueOptions, readsOverlap } from './frontend/options.js';
 export * from './frontend/request-records.js';
 export type { FrontendCounters, FrontendState } from './frontend/state.js';
-export { createPlannerKind, type PlannerKind, type PlannerOptions, type PlannerState, plannerOrder } from './planner/planner.js';
+export {
+  createPlannerKind,
+  engineRoleSeen,
+  type PlannerKind,
+  type PlannerOptions,
+  type PlannerState,
+  plannerOrder,
+} from './planner/planner.js';
 export * from './policy/control-policies.js';
 export { type LoadOptions, loadPolicy, type PolicyOf, type PolicySpec } from './policy/load.js';
 export * from './policy/plug-policies.js';

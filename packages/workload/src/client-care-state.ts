@@ -1,7 +1,9 @@
 import type { Context, TimerId } from '@braess/kernel';
 import type { ClientCounts } from './client-counts.js';
+import type { DriverState } from './client-driver.js';
 import type { OutcomeGathering } from './client-report.js';
 import type { FrontendChoice } from './client-submit.js';
+import type { ClientTtft } from './client-ttft.js';
 import type { ClosedLoop } from './closed-loop.js';
 import type { ConnectionPool } from './connection-pool.js';
 
@@ -13,6 +15,8 @@ export interface ActiveRequest {
   phase: number;
   attempt: number;
   cameNs: number;
+  /** When its first attempt began: with a permit, but perhaps without a connection yet; -1 before. */
+  beganNs: number;
   /** When it was first sent, -1 before. */
   sentNs: number;
   frontend: number;
@@ -48,7 +52,11 @@ export interface CareClientState extends FrontendChoice {
   tickPlace: number;
   /** What the price-of-anarchy actor has not been told yet; null where there is none. */
   readonly outcomes: OutcomeGathering | null;
+  /** Null where nobody scrapes it. */
+  readonly ttft: ClientTtft | null;
+  /** Null without a client policy. */
+  readonly driver: DriverState | null;
 }
 
-type Streams = 'thinks' | 'backoffs' | 'connections';
+type Streams = 'thinks' | 'backoffs' | 'connections' | 'policy';
 export type CareContext = Context<Streams>;

@@ -1,11 +1,13 @@
 import { type ActorId, type ActorKind, actorKind, message } from '@braess/kernel';
-import { cancel, moveClient, outcome, settled } from '@braess/protocol';
+import { answerBegan, cancel, moveClient, outcome, scrape, settled } from '@braess/protocol';
 import { type ActiveRequest, type CareClientState, type CareContext, phase } from './client-care-state.js';
 import { clientRequest, countOutcome, countSubmitted, createCounts } from './client-counts.js';
+import { createDriverState, drive, tellDriver } from './client-driver.js';
 import type { ClientOptions } from './client-options.js';
 import { createOutcomes, noteOutcome, sendOutcomes, type TokenTimes, untilMultipleNs } from './client-report.js';
 import type { ClientRows } from './client-rows.js';
 import { type ClientSetup, createFrontendChoice, submitRow } from './client-submit.js';
+import { answerScrape, createClientTtft, noteTtft } from './client-ttft.js';
 import {
   createClosedLoop,
   finishRequest,
@@ -39,6 +41,10 @@ const clientPhase = message('clientPhase');
 const clientTick = message('clientTick');
 const clientMove = message('clientMove', ['frontend']);
 const clientReport = message('clientReport');
+const clientWoken = message('clientWoken');
+
+/** How a client policy's client wakes itself. */
+const clientWake = { turn: clientTurn, woken: clientWoken };
 
 /** A client that answers for each of its requests from the moment it comes until its outcome is known. */
 export function careClientKind(options: ClientOptions, rows: ClientRows): ActorKind<'client', string, ClientSetup> {
@@ -55,10 +61,13 @@ export function careClientKind(options: ClientOptions, rows: ClientRows): ActorK
       clientTick,
       clientMove,
       clientReport,
+      clientWoken,
       settled,
       moveClient,
+      answerBegan,
+      scrape,
     },
-    streams: ['thinks', 'backoffs', 'connections'],
+    streams: ['thinks', 'backoffs', 'connections', 'policy'],
     state: (setup: ClientSetup) => care.createState(setup),
     start: (state, context) => care.begin(state, context),
     on: {
@@ -73,6 +82,9 @@ export function careClientKind(options: ClientOptions, rows: ClientRows): ActorK
       clientReport: (state, _message, context) => sendOutcomes(state.outcomes!, options.listener!, state.active.size, context),
       settled: (state, view, context) => care.settle(state, context, view.request, view.outcome, view),
       moveClient: (state, { frontend }) => care.move(state, frontend),
+      clientWoken: (state, _message, context) => care.woken(state, context),
+      answerBegan: (state, { request }, context) => care.answerBegan(state, context, request),
+      scrape: (state, { round, sender }, context) => answerScrape(state.ttft!, context, sender, round, options.submitDelayNs),
     },
   });
 }
@@ -115,12 +127,19 @@ class ClientCare {
       tick: [],
       tickPlace: -1,
       outcomes: listener === undefined ? null : createOutcomes(),
+      ttft: this.options.measuresTtft === true ? createClientTtft() : null,
+      driver: createDriverState(this.options),
       ...createFrontendChoice(setup),
     };
   }
 
   begin(state: CareClientState, context: CareContext): void {
     for (const { atSeconds, frontend } of this.options.moves ?? []) context.timer(clientMove, Math.round(atSeconds * 1e9), frontend);
+    if (state.driver !== null) {
+      drive(this.options, state.driver, context, clientWake, 'start');
+      this.finishEvent(state, context);
+      return;
+    }
     if (state.loop === null || !pullsRequests(state.loop.spec)) {
       this.walk(state, context);
       return;
@@ -199,6 +218,17 @@ class ClientCare {
     this.finishEvent(state, context);
   }
 
+  woken(state: CareClientState, context: CareContext): void {
+    drive(this.options, state.driver!, context, clientWake, 'woken');
+    this.finishEvent(state, context);
+  }
+
+  answerBegan(state: CareClientState, context: CareContext, row: number): void {
+    const request = state.active.get(row);
+    // Else it was given up meanwhile.
+    if (request?.phase === phase.sent) noteTtft(state.ttft!, context.now - request.beganNs);
+  }
+
   turn(state: CareClientState, context: CareContext, row: number): void {
     state.due.push(row);
     this.finishEvent(state, context);
@@ -270,6 +300,7 @@ class ClientCare {
       phase: phase.thinking as number,
       attempt: 1,
       cameNs: context.now,
+      beganNs: -1,
       sentNs: -1,
       frontend: -1,
       permit: -1,
@@ -318,6 +349,7 @@ class ClientCare {
     const retry = this.options.retry ?? NO_RETRY;
     const endsNs = attemptEndsNs(retry, request.cameNs, context.now);
     request.endsNs = endsNs;
+    if (request.beganNs < 0) request.beganNs = context.now;
     if (endsNs <= context.now) {
       this.end(state, context, row, request, outcome.timedOut);
       return;
@@ -414,6 +446,7 @@ class ClientCare {
     if (state.outcomes !== null) noteOutcome(state.outcomes, request.cameNs, context.now, times);
     if (request.permit >= 0) this.freePermit(state, context, request.permit);
     if (this.rows.nextTurn !== null) this.followTurn(state, context, row, code);
+    if (state.driver !== null) tellDriver(this.options, state.driver, context, clientWake, row, code);
   }
 
   private freePermit(state: CareClientState, context: CareContext, permit: number): void {

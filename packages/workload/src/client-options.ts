@@ -1,3 +1,4 @@
+import type { ClientDriver } from './client-driver.js';
 import type { ClientListener } from './client-report.js';
 import { type ClosedLoopSpec, createClosedLoop, pullsRequests } from './closed-loop.js';
 import { type ConnectionPoolSpec, createConnectionPool } from './connection-pool.js';
@@ -45,6 +46,10 @@ export interface ClientOptions {
   /** Hears how requests end, in batches: the price-of-anarchy actor. */
   readonly listener?: ClientListener;
   readonly retry?: RetrySpec;
+  /** A client policy decides when requests are sent; instead of a loop, and only with one client. */
+  readonly driver?: ClientDriver;
+  /** A controller scrapes the clients' TTFT: frontends then tell them when answers begin. */
+  readonly measuresTtft?: boolean;
   /** Later turns wait for the answer before; absent: every row comes by itself. */
   readonly sessions?: SessionTurns;
   /** Priority of each tenant by its number (default 0), larger is more urgent. */
@@ -63,6 +68,9 @@ export function checkClientOptions(options: ClientOptions): void {
   requireWhole('submitDelayNs', submitDelayNs, 0);
   requireWhole('warmupNs', options.warmupNs ?? 0, 0);
   checkClientBehaviour(options);
+  const { driver, sessions, loop = { style: 'open' }, clients = 1 } = options;
+  if (driver !== undefined && (sessions !== undefined || clients !== 1 || loop.style !== 'open'))
+    throw new RangeError('client policy: it decides when each request is sent; leave out sessions and closed loops, and use one client');
   if (priorities !== undefined && priorities.length < table.tenantNames.length) {
     throw new RangeError(`client priorities: ${priorities.length} for ${table.tenantNames.length} tenants; give one for each`);
   }
@@ -111,8 +119,8 @@ function requireWhole(name: string, value: number, least: number): void {
 
 /** True when nothing but the arrival times matters: such a client keeps counts only. */
 export function isPlainOpenLoop(options: ClientOptions): boolean {
-  const { loop, connections, retry, sessions, moves, listener } = options;
+  const { loop, connections, retry, sessions, moves, listener, driver, measuresTtft } = options;
   const isOpen = loop === undefined || loop.style === 'open';
   const bare = connections === undefined && retry === undefined && sessions === undefined && (moves ?? []).length === 0;
-  return isOpen && bare && listener === undefined;
+  return isOpen && bare && listener === undefined && driver === undefined && measuresTtft !== true;
 }

@@ -189,6 +189,10 @@ const routerSchema = z.strictObject({
   admission: policySchema.optional().describe('Decides whether a request may enter'),
   oracle: policySchema.optional().describe('Predicts KV transfers for router policies that read the network'),
   frontends: count('Frontends, each with a router of its own').default(1),
+  frontendParameters: z
+    .array(parameters)
+    .default([])
+    .describe('Router parameters of each frontend, in order, over those above; a decode policy of its own keeps its own'),
   frontendBy: z.enum(['turn', 'hash']).default('turn').describe('How clients choose a frontend: in turn, or by hash of the session'),
   replicaSyncMs: z.number().min(0).default(0).describe('How often frontends tell each other their load; 0: never'),
   loadReportMs: z.number().min(0).default(0).describe('Period of load reports of the engines; 0 for none'),
@@ -256,6 +260,29 @@ const plannerSchema = z.strictObject({
   startSeconds: positive('Time an engine takes to start').default(60),
 });
 
+const controllerSchema = z.strictObject({
+  policy: z.string().describe('Built-in name, .ts or .js file beside the scenario, or package:name'),
+  parameters: parameters.default({}),
+  periodSeconds: positive('Time between two scrapes').default(5),
+  windowSeconds: z
+    .number()
+    .min(0)
+    .optional()
+    .describe('Latencies count for so long; default one period, 0: since the beginning of the run'),
+  signal: z
+    .enum(['server', 'client'])
+    .default('server')
+    .describe(
+      'Whose TTFT: from the arrival at the frontend, or from the moment the client wants to send, the wait for a connection included',
+    ),
+  apply: z
+    .enum(['set', 'move'])
+    .optional()
+    .describe(
+      'set: give all frontends the new parameters; move: move the clients to the frontend that has them. Default move with frontendParameters',
+    ),
+});
+
 const executionSchema = z
   .strictObject({
     promises: z.boolean().default(true).describe('Engines and clients promise silence, which widens the windows of several shards'),
@@ -278,6 +305,7 @@ export const scenarioSchema = z.strictObject({
   kvTiers: tiersSchema.prefault({}),
   router: routerSchema.prefault({}),
   planner: plannerSchema.prefault({}),
+  controller: controllerSchema.optional().describe('Watches latencies and changes router parameters'),
   workload: workloadSchema,
   actors: z.array(policySchema).default([]).describe('Actors of your own, each in a cell of its own beside the frontends'),
   faults: z.array(faultSchema).default([]),

@@ -128,6 +128,13 @@ const clientSchema = z.discriminatedUnion('kind', [
       taskLimit: z.int().min(0).default(1_000_000).describe('Semaphore: tasks that may wait'),
     })
     .describe('A fixed number of requests in flight'),
+  z
+    .strictObject({
+      kind: z.literal('policy'),
+      policy: z.string().describe('.ts or .js file beside the scenario, or package:name'),
+      parameters: z.record(z.string(), z.json()).default({}),
+    })
+    .describe('A client policy of your own decides when each request is sent'),
 ]);
 
 const connectionsSchema = z.strictObject({

@@ -10,6 +10,8 @@ import {
   outcome,
   prefilled,
   refused,
+  scrape,
+  setRouterParameters,
   setTelemetryLoss,
   submit,
   tierHits,
@@ -29,10 +31,13 @@ import {
   createFrontendState,
   type FrontendContext,
   type FrontendDesk,
+  type FrontendSetup,
   type FrontendState,
   frontendStreams,
   listCandidates,
+  ownParameters,
 } from './state.js';
+import { answerScrape, watchArrival, watchFirstToken } from './watch.js';
 
 /** frontend -> itself: the request's client no longer waits. */
 const deadlinePassed = message('deadlinePassed', ['request']);
@@ -54,9 +59,11 @@ const messages = {
   replicaLoad,
   syncDue,
   deadlinePassed,
+  scrape,
+  setRouterParameters,
 };
 
-export type FrontendKind = ActorKind<'frontend', keyof typeof messages, void>;
+export type FrontendKind = ActorKind<'frontend', keyof typeof messages, FrontendSetup | undefined>;
 
 /**
  * The frontend with its router inside, as in NVIDIA Dynamo: takes requests from clients, places them on engines by its own, late view of them, and
@@ -70,12 +77,13 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
     name: 'frontend',
     messages,
     streams: frontendStreams,
-    state: () => createFrontendState(settings),
+    state: (setup: FrontendSetup | undefined) => createFrontendState(settings, setup),
     on: {
       submit: (state: FrontendState, view, context) => {
         const slot = takeRequest(state, view, context);
         const { counters } = state;
         counters.submitted++;
+        watchArrival(settings, state, context);
         if (settings.recordArrivals) context.emit(requestArrived, view.request, view.tenant, view.inputTokens, view.priority);
         if (state.slotOf.size > settings.maxInFlight) settle(desk, state, context, slot, outcome.rejected, recordedReason.queueFull);
         else if (settings.admission !== undefined && !mayEnter(desk, state, context, slot))
@@ -122,7 +130,9 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         const slot = slotAt(state, view.request, view.sender);
         if (slot < 0) return;
         const { slots } = state;
+        const isFirst = slots.firstTokenNs[slot]! < 0;
         slots.firstTokenNs[slot] = view.atNs;
+        if (isFirst) watchFirstToken(settings, state, context, slot);
         slots.generatedTokens[slot] = 1;
         slots.transferStartNs[slot] = view.transferStartNs;
         slots.transferEndNs[slot] = view.transferEndNs;
@@ -201,6 +211,10 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         drainQueues(desk, state, context);
       },
       syncDue: (state: FrontendState, _view, context) => sendReplicaLoad(desk, state, context),
+      scrape: (state: FrontendState, view, context) => answerScrape(settings, state, context, view.round),
+      setRouterParameters: (state: FrontendState, view) => {
+        Object.assign(state, ownParameters(settings, view.body.parameters));
+      },
     },
   });
 }

@@ -50,6 +50,12 @@ export interface FrontendOptions {
   readonly answerClients?: boolean;
   /** Emit `requestArrived` (default true). */
   readonly recordArrivals?: boolean;
+  /** A controller watches: it scrapes this frontend, and may change its router parameters. The list may be filled until the run begins. */
+  readonly controller?: {
+    readonly actors: readonly { readonly id: number }[];
+    readonly delayNs: number;
+    readonly signal: 'server' | 'client';
+  };
   /** Refusal codes of the engines that no other engine would judge differently (default -3, -4, -5: too long, larger than the KV memory, bad length). */
   readonly permanentRefusals?: readonly number[];
 }
@@ -68,13 +74,14 @@ export interface QueueOptions {
 
 /** Options with all defaults. */
 export interface FrontendSettings
-  extends Required<Omit<FrontendOptions, 'admission' | 'overlap' | 'oracle' | 'queue' | 'decisions' | 'replicaSync'>> {
+  extends Required<Omit<FrontendOptions, 'admission' | 'overlap' | 'oracle' | 'queue' | 'decisions' | 'replicaSync' | 'controller'>> {
   readonly admission: BoundPolicy<AdmissionPolicy> | undefined;
   readonly overlap: OverlapIndex | undefined;
   readonly oracle: BoundPolicy<OraclePolicy> | undefined;
   readonly queue: Required<QueueOptions>;
   readonly decisions: { readonly every: number; readonly candidates: number };
   readonly replicaSync: FrontendOptions['replicaSync'];
+  readonly controller: FrontendOptions['controller'];
 }
 
 /** Fills in defaults. @throws KernelError `bad-option` naming the option, its value and its limits. */
@@ -104,6 +111,7 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
     queue,
     decisions,
     replicaSync: options.replicaSync,
+    controller: options.controller,
   };
   checkLimit('blockTokens', settings.blockTokens, 1);
   checkLimit('clientDelayNs', settings.clientDelayNs, 0);

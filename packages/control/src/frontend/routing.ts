@@ -21,8 +21,8 @@ export function route(desk: FrontendDesk, state: FrontendState, context: Fronten
   if (sampled) for (let place = 0; place < view.count; place++) view.scores[view.candidates[place]!] = Number.NaN;
   const bound = decode ? settings.decodeRouter : settings.prefillRouter;
   const engine = decode
-    ? chooseEngine(bound, view, request, state.decodeRouter, desk.random.decodeRouter)
-    : chooseEngine(bound, view, request, state.prefillRouter, desk.random.prefillRouter);
+    ? chooseEngine(bound, view, request, state.decodeRouter, desk.random.decodeRouter, state.decodeParameters ?? bound.parameters)
+    : chooseEngine(bound, view, request, state.prefillRouter, desk.random.prefillRouter, state.prefillParameters ?? bound.parameters);
   if (sampled) recordDecision(desk, state, context, engine, bound.policy.name);
   return engine;
 }

@@ -1,10 +1,11 @@
 import type { Context } from '@braess/kernel';
-import { policyState, type Random } from '../policy/policy.js';
-import type { NetworkView, RouterRequest, RouterView } from '../policy/router-policy.js';
+import { type BoundPolicy, bindPolicy, policyState, type Random } from '../policy/policy.js';
+import type { NetworkView, RouterPolicy, RouterRequest, RouterView } from '../policy/router-policy.js';
 import { createEngineColumns, type EngineColumns, engineRole, engineStatus } from './engines.js';
 import type { FrontendSettings } from './options.js';
 import { createSlots, type RequestSlots } from './slots.js';
 import { createWaitingQueue, type WaitingQueue } from './waiting-queue.js';
+import { createWatch, type FrontendWatch } from './watch.js';
 
 export const frontendStreams = ['admission', 'prefillRouter', 'decodeRouter', 'oracle'] as const;
 export type FrontendContext = Context<(typeof frontendStreams)[number]>;
@@ -50,12 +51,17 @@ export interface FrontendState {
   telemetryLost: boolean;
   decisions: number;
   syncArmed: boolean;
+  /** Parameters of the routers; null while they are those of the scenario. */
+  prefillParameters: unknown;
+  decodeParameters: unknown;
+  /** What a controller is told, null where there is none. */
+  watch: FrontendWatch | null;
   /** Last account of each peer, by its actor id: requests, prefill tokens, blocks of each engine. */
   peerLoads: Map<number, Float64Array>;
   counters: FrontendCounters;
 }
 
-export function createFrontendState(settings: FrontendSettings): FrontendState {
+export function createFrontendState(settings: FrontendSettings, setup?: FrontendSetup): FrontendState {
   const engines = createEngineColumns(settings.engines);
   const { count } = engines;
   const { prefillRouter, decodeRouter, admission, oracle } = settings;
@@ -79,6 +85,8 @@ export function createFrontendState(settings: FrontendSettings): FrontendState {
     telemetryLost: false,
     decisions: 0,
     syncArmed: false,
+    ...ownParameters(settings, setup?.parameters),
+    watch: createWatch(settings),
     peerLoads: new Map(),
     counters: {
       submitted: 0,
@@ -96,6 +104,29 @@ export function createFrontendState(settings: FrontendSettings): FrontendState {
   };
   listCandidates(state);
   return state;
+}
+
+/** What the program passes for one frontend. */
+export interface FrontendSetup {
+  /** Router parameters of this frontend, over those of the scenario. */
+  readonly parameters?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Parameters over the bound ones, checked anew. They are those of `router.policy`: a decode stage with a policy of its own keeps its own.
+ * @throws KernelError `bad-option` when the policy does not take them.
+ */
+export function ownParameters(
+  { prefillRouter, decodeRouter }: Pick<FrontendSettings, 'prefillRouter' | 'decodeRouter'>,
+  parameters: Readonly<Record<string, unknown>> | undefined,
+): Pick<FrontendState, 'prefillParameters' | 'decodeParameters'> {
+  if (parameters === undefined) return { prefillParameters: null, decodeParameters: null };
+  const over = ({ policy, parameters: bound, source }: BoundPolicy<RouterPolicy>): unknown =>
+    bindPolicy(policy, { ...(bound as object), ...structuredClone(parameters) }, source).parameters;
+  return {
+    prefillParameters: over(prefillRouter),
+    decodeParameters: decodeRouter.policy === prefillRouter.policy ? over(decodeRouter) : null,
+  };
 }
 
 /** Lists the active engines by stage; after any change of a role or status. */

@@ -1,4 +1,4 @@
-import { type ActorKind, actorKind, type Context, KernelError, message, record } from '@braess/kernel';
+import { type ActorKind, actorKind, body, type Context, KernelError, message, record } from '@braess/kernel';
 import { changeRole, engineState, loadReport, setTelemetryLoss, startEngine } from '@braess/protocol';
 import { createEngineColumns, type EngineColumns, type EngineEntry, engineOf, engineStatus, takeLoadReport } from '../frontend/engines.js';
 import type { PlannerActions, PlannerPolicy } from '../policy/control-policies.js';
@@ -8,7 +8,10 @@ import { type BoundPolicy, policyFailure, policyState, thrownFault } from '../po
 const planDue = message('planDue', ['periodic']);
 
 /** What a planner ordered: 0 change of role, 1 start; `engineId` is an actor id. */
-export const plannerOrder = record('plannerOrder', ['order', 'engineId', 'role']);
+export const plannerOrder = record('plannerOrder', ['order', 'engineId', 'role'], body<{ readonly policy: string }>());
+
+/** An engine's role and status as the planner has just been told. */
+export const engineRoleSeen = record('engineRoleSeen', ['engineId', 'role', 'status']);
 
 export interface PlannerOptions {
   readonly engines: readonly EngineEntry[];
@@ -49,7 +52,7 @@ export function createPlannerKind(options: PlannerOptions): PlannerKind {
     if (role !== 0 && role !== 1 && role !== 2)
       throw new RangeError(`ordered role ${String(role)}; roles are 0 (aggregated), 1 (prefill), 2 (decode)`);
     state.orders++;
-    context.emit(plannerOrder, kind, target, role);
+    context.emitBody(plannerOrder, { policy: bound.policy.name }, kind, target, role);
     if (kind === 0) context.send(target, changeRole, engineDelayNs, role, switchNs);
     else context.send(target, startEngine, engineDelayNs, role, startNs);
   };
@@ -86,10 +89,11 @@ export function createPlannerKind(options: PlannerOptions): PlannerKind {
         state.armed = true;
         context.timer(planDue, periodNs - (context.now % periodNs), 1);
       },
-      engineState: (state: PlannerState, view) => {
+      engineState: (state: PlannerState, view, context) => {
         const engine = engineOf(state.engines, view.sender);
         state.engines.role[engine] = view.role;
         state.engines.status[engine] = view.status;
+        context.emit(engineRoleSeen, view.sender, view.role, view.status);
       },
       setTelemetryLoss: (state: PlannerState, view) => {
         state.telemetryLost = view.lost === 1;

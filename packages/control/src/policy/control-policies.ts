@@ -98,13 +98,17 @@ export function defineOraclePolicy<Parameters, State>(
   return definePolicy<OraclePolicy<Parameters, State>>('oracle', declaration, ['answer']);
 }
 
-/** Metrics as scraped at `nowNs`, by the names of the run's series. */
+/**
+ * Metrics as scraped, of all targets together. What was not measured is not there. `ttft_p50_ms`, `ttft_p90_ms`, `ttft_p99_ms`, `ttft_mean_ms` and
+ * `ttft_count`: of the window; `inflight_requests`, `router_queue`: now; `placement_poa`: price of anarchy of where the requests decode, if all
+ * engines are equal and latency grows linearly with load; and whatever other actors tell.
+ */
 export interface ControllerView {
   readonly nowNs: number;
   readonly metrics: ReadonlyMap<string, number>;
 }
 
-/** Watches scraped metrics and changes router parameters: `decide` returns the new ones, or null to change nothing. */
+/** Watches scraped metrics and changes router parameters: `decide`, called once a scrape, returns the new ones, or null to change nothing. */
 export interface ControllerPolicy<Parameters = unknown, State = unknown> extends Policy<'controller', Parameters> {
   createState?(parameters: Parameters): State;
   decide(view: ControllerView, parameters: Parameters, state: State, random: Random): Readonly<Record<string, unknown>> | null;

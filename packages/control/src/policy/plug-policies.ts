@@ -17,7 +17,7 @@ export function defineEvictionPolicy<Parameters, Functions extends object>(
 
 /** What a client policy may do. */
 export interface ClientActions {
-  /** Send request number `request` of the workload after `delayNs`. */
+  /** Send request number `request` of the workload after `delayNs`. Each may be sent once. */
   submit(request: number, delayNs: number): void;
   /** Call `woken` after `delayNs`. */
   wake(delayNs: number): void;
@@ -26,9 +26,12 @@ export interface ClientActions {
 /** What a client policy sees of the workload. */
 export interface ClientView {
   readonly nowNs: number;
-  /** Requests 0 .. requests - 1 may be sent, each once at a time. */
+  /** Requests 0 .. requests - 1 may be sent, each once. */
   readonly requests: number;
   readonly arrivalNs: { readonly [request: number]: number };
+  readonly inputTokens: { readonly [request: number]: number };
+  /** By the tenant's number. */
+  readonly tenant: { readonly [request: number]: number };
 }
 
 /** Decides when requests are sent. `outcome` is a value of the protocol's `outcome`. */

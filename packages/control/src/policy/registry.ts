@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { adaptiveController, gradientController, hysteresisController, poaController } from '../controller/policies.js';
 import { admitAll, admitBelowLimit } from '../frontend/admission.js';
 import { schedulePlanner, staticPlanner } from '../planner/policies.js';
 import { leastLoadedRouter, powerOfTwoRouter, randomRouter, roundRobinRouter } from '../router/balance.js';
@@ -15,6 +16,10 @@ const builtIn: readonly Policy[] = [
   admitBelowLimit,
   staticPlanner,
   schedulePlanner,
+  adaptiveController,
+  hysteresisController,
+  poaController,
+  gradientController,
 ];
 
 /** A built-in policy, or undefined. */

@@ -12,13 +12,14 @@ export function chooseEngine(
   request: RouterRequest,
   state: unknown,
   random: Random,
+  parameters: unknown = bound.parameters,
 ): number {
   let chosen: number;
   try {
     chosen =
       bound.policy.choose === undefined
-        ? cheapest(bound, view, request, state, random)
-        : bound.policy.choose(view, request, bound.parameters, state, random);
+        ? cheapest(bound.policy, view, request, state, random, parameters)
+        : bound.policy.choose(view, request, parameters, state, random);
   } catch (thrown) {
     throw policyFailure(bound, asked(view, request), thrownFault(thrown), thrown);
   }
@@ -30,8 +31,14 @@ export function chooseEngine(
   return chosen;
 }
 
-function cheapest(bound: BoundPolicy<RouterPolicy>, view: RouterView, request: RouterRequest, state: unknown, random: Random): number {
-  const { policy, parameters } = bound;
+function cheapest(
+  policy: RouterPolicy,
+  view: RouterView,
+  request: RouterRequest,
+  state: unknown,
+  random: Random,
+  parameters: unknown,
+): number {
   const { candidates, count, scores } = view;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;

@@ -7,7 +7,7 @@ export type PrometheusType = 'counter' | 'gauge' | 'histogram';
  */
 export interface MetricName {
   series: string | null;
-  unit: 'requests' | 'sequences' | 'share' | 'tokens' | 'seconds' | 'bytes' | 'blocks' | 'per second';
+  unit: 'requests' | 'sequences' | 'share' | 'tokens' | 'seconds' | 'bytes' | 'blocks' | 'engines' | 'ratio' | 'per second';
   /** Who has it: the cluster as a whole, an engine, a GPU, a link or a host. */
   of: 'cluster' | 'frontend' | 'engine' | 'gpu' | 'link' | 'host' | 'router';
   prometheus: string;
@@ -87,6 +87,27 @@ export const METRIC_NAMES: readonly MetricName[] = [
     null,
     'gauge',
     'Prefill tokens queued or running',
+  ),
+  metric('prefill_engines', 'engines', 'cluster', 'braess_prefill_engines', null, 'gauge', 'Engines that serve prefill'),
+  metric('decode_engines', 'engines', 'cluster', 'braess_decode_engines', null, 'gauge', 'Engines that serve decode'),
+  metric('moving_engines', 'engines', 'cluster', 'braess_moving_engines', null, 'gauge', 'Engines that drain, switch or start'),
+  metric(
+    'scraped_ttft_p99',
+    'seconds',
+    'router',
+    'braess_controller_ttft_p99_seconds',
+    null,
+    'gauge',
+    'TTFT P99 of the window as a controller scraped it',
+  ),
+  metric(
+    'placement_poa',
+    'ratio',
+    'router',
+    'braess_placement_poa',
+    null,
+    'gauge',
+    'Price of anarchy of where requests decode, for equal engines of linear latency',
   ),
   metric('total_blocks', 'blocks', 'engine', 'dynamo_component_total_blocks', null, 'gauge', 'KV blocks of the worker'),
   metric(

@@ -15,6 +15,9 @@ const TIMELINES = [
   { metric: 'kv_use_g1', title: 'KV use of HBM (share)', share: true },
   { metric: 'link_use', title: 'Link use (share)', share: true },
   { metric: 'gpu_use', title: 'GPU use (share)', share: true },
+  { metric: 'prefill_engines', title: 'Engines that serve prefill', share: false },
+  { metric: 'scraped_ttft_p99', title: 'TTFT P99 as the controller scraped it (s)', share: false },
+  { metric: 'placement_poa', title: 'Price of anarchy of the decode placement', share: false },
   { metric: 'output_tokens_per_second', title: 'Output tokens per second', share: false },
 ] as const;
 
