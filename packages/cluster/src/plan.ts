@@ -47,6 +47,7 @@ export interface GroupPlan {
   readonly maxWaiting: number;
   readonly prefixCaching: boolean;
   readonly eviction: PolicySpec;
+  readonly byPriority: boolean;
   readonly stepwise: boolean;
   readonly capacityBlocks: number;
   readonly hbmBytes: number;
@@ -338,6 +339,7 @@ function planGroup(read: ReadScenario, catalogue: Catalogue, gpu: GpuSpec, model
       maxWaiting: group.maxWaiting,
       prefixCaching: group.prefixCaching,
       eviction: evictionAt(read, path, group),
+      byPriority: group.schedulingPolicy === 'priority',
       stepwise: group.passes === 'stepwise',
       capacityBlocks: capacity.blocks,
       hbmBytes: gpu.hbmBytes,

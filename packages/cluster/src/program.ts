@@ -260,6 +260,7 @@ class ClusterBuilder {
         maxWaiting: group.maxWaiting,
         capacityBlocks: group.capacityBlocks,
         blockEvents: false,
+        byPriority: group.byPriority,
         stepwise: group.stepwise,
       },
       timing: group.timing,

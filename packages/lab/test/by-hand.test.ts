@@ -52,6 +52,71 @@ describe('times worked out by hand', () => {
   });
 });
 
+describe('one prefill at a time is the queue of the textbooks', () => {
+  const serviceNs = Math.round(prefillMs(1000) * 1e6);
+  /** When each request came to the engine and when its prefill began, in order of arrival, and its tenant. */
+  const queueOf = async (load: number, settings: readonly string[] = []): Promise<[number, number, string][]> => {
+    const { folder } = await runText(alone, [
+      'workload.requests=15000',
+      `workload.source.arrivals={kind: poisson, ratePerSecond: ${load / (serviceNs / 1e9)}}`,
+      'serving[0].maxSequences=1',
+      'serving[0].prefixCaching=false',
+      'telemetry={seriesSeconds: 0, decisionsEvery: 0}',
+      'seed=2',
+      ...settings,
+    ]);
+    return (await queryRun(folder, 'select queued_ns, prefill_start_ns, tenant from requests order by request_id')).rows as never;
+  };
+  const meanWaitNs = (rows: readonly [number, number, string][]): number =>
+    rows.reduce((sum, [queuedNs, startNs]) => sum + startNs - queuedNs, 0) / rows.length;
+
+  // Some standard errors of 15,000 waits, which hang together the longer the busier the server is.
+  for (const [load, tolerance] of [
+    [0.3, 0.05],
+    [0.6, 0.07],
+    [0.8, 0.12],
+    [0.9, 0.2],
+    [0.95, 0.35],
+  ] as const) {
+    it(`first come first served at load ${load}: Lindley's recursion to the nanosecond, and the mean of M/D/1`, async () => {
+      const rows = await queueOf(load);
+      let freeNs = 0;
+      const starts = rows.map(([queuedNs]) => {
+        const startNs = Math.max(queuedNs, freeNs);
+        freeNs = startNs + serviceNs;
+        return startNs;
+      });
+      expect(rows.findIndex(([, startNs], index) => startNs !== starts[index])).toBe(-1);
+      // Pollaczek and Khinchine.
+      const expectedNs = (load * serviceNs) / (2 * (1 - load));
+      expect(Math.abs(meanWaitNs(rows) / expectedNs - 1)).toBeLessThan(tolerance);
+    });
+  }
+
+  it('by priority: the urgent tenant waits for the pass in progress and its own kind, the other for both', async () => {
+    const load = 0.8;
+    const rows = await queueOf(load, [
+      'workload.tenants=[{name: urgent, share: 1, priority: 1}, {name: other, share: 3}]',
+      'serving[0].schedulingPolicy=priority',
+    ]);
+    // Kleinrock II, 3.4, with the work found in service lambda S^2 / 2.
+    const residualNs = (load * serviceNs) / 2;
+    const waitNs = (name: string): number => meanWaitNs(rows.filter(([, , tenant]) => tenant === name));
+    expect(Math.abs(waitNs('urgent') / (residualNs / (1 - load / 4)) - 1)).toBeLessThan(0.05);
+    expect(Math.abs(waitNs('other') / (residualNs / ((1 - load / 4) * (1 - load))) - 1)).toBeLessThan(0.15);
+  });
+});
+
+it('validate says when priorities of tenants change nothing', async () => {
+  const warnings = async (...settings: string[]): Promise<string> =>
+    (
+      await validateScenario(parseScenario(alone, 'alone.yaml', ['workload.tenants=[{name: a, share: 1, priority: 1}]', ...settings]))
+    ).warnings.join();
+  expect(await warnings()).toContain('nothing goes by them');
+  expect(await warnings('serving[0].schedulingPolicy=priority')).not.toContain('nothing goes by them');
+  expect(await warnings('router.queue={order: wspt, maxEngineRequests: 1}')).not.toContain('nothing goes by them');
+});
+
 describe('what a run refuses, validate refuses, in the same words', () => {
   for (const [name, settings, message] of [
     [

@@ -138,6 +138,10 @@ const cases: Record<string, Case> = {
   'serving.maxSequences': { ground: busy, set: 'serving[1].maxSequences=2' },
   'serving.maxBatchedTokens': { set: 'serving[0].maxBatchedTokens=512' },
   'serving.maxModelTokens': { set: 'serving[0].maxModelTokens=1300' },
+  'serving.schedulingPolicy': {
+    ground: [...busy, ...tenants, 'workload.tenants[0].priority=1', 'serving[0].maxSequences=1', 'serving[0].maxBatchedTokens=512'],
+    set: 'serving[0].schedulingPolicy=priority',
+  },
   'serving.maxWaiting': { ground: [...busy, 'serving[0].maxSequences=1'], set: 'serving[0].maxWaiting=1' },
   'serving.kvBlocks': { ground: busy, set: 'serving[0].kvBlocks=300' },
   'serving.memoryUtilisation': { set: 'serving[0].memoryUtilisation=0.5' },

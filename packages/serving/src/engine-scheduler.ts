@@ -2,12 +2,12 @@ import { type BlockAccounting, blocksRefused } from './blocks.js';
 import { dropCancelled, leaveDecode } from './engine-passes.js';
 import { computedTokens, type EngineState, generatedTokens, heldBlocks, passKind, slotState } from './engine-state.js';
 import { addEvent, addStretch, type EngineEvents, engineEvent } from './events.js';
-import { frontOf, popFront, pushFront } from './slot-queue.js';
+import { dequeue, enqueueFirst, nextOf } from './slot-queue.js';
 import { createPassShape, decodeCurve, elapsedNs, mixedPassNs, type PassShape } from './timing.js';
 
 /**
  * The scheduler looks at the end of a pass (or when an idle engine wakes): grow or preempt the running requests, then spend the rest of the
- * token budget on the prompt in progress, on requests whose KV has arrived, and on waiting ones, first come first served. `changed` says that
+ * token budget on the prompt in progress, on requests whose KV has arrived, and on waiting ones, first come first served or by priority. `changed` says that
  * the batch already differs from that of the last pass.
  */
 export function schedule<Pool>(
@@ -51,7 +51,7 @@ export function closeStretch<Pool>(engine: EngineState<Pool>, events: EngineEven
   }
 }
 
-/** Gives each decoding request the block its next token may need; the last in is preempted while there is none. True when one was. */
+/** Gives each decoding request the block its next token may need; another is preempted while there is none. True when one was. */
 function growRunning<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): boolean {
   const size = engine.rules.blockTokens;
   if (!engine.rules.stepwise) {
@@ -64,23 +64,52 @@ function growRunning<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Po
   }
   let preempted = false;
   for (let i = 0; i < engine.runningCount; i++) {
-    const slot = engine.running[i]!;
-    if (engine.requests.state[slot] !== slotState.decoding || computedTokens(engine, slot) % size !== 0) continue;
-    while (i < engine.runningCount && blocks.available(engine.pool) < 1) {
-      preemptLast(engine, blocks, nowNs, events);
+    if (!needsBlock(engine, i)) continue;
+    let gone = false;
+    while (!gone && blocks.available(engine.pool) < 1) {
+      const place = victimPlace(engine);
+      preempt(engine, blocks, place, place < i, nowNs, events);
       preempted = true;
+      gone = place === i;
+      // Those behind it have moved up.
+      if (place <= i) i--;
     }
-    if (i < engine.runningCount) blocks.grow(engine.pool, 1);
+    if (!gone) blocks.grow(engine.pool, 1);
   }
   return preempted;
 }
 
-/** Last in, first out: its KV is dropped and recomputed when it is admitted again, ahead of all that wait. */
-function preemptLast<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
+/** Whether the running request at a place has filled its blocks. */
+function needsBlock<Pool>(engine: EngineState<Pool>, place: number): boolean {
+  const slot = engine.running[place]!;
+  return engine.requests.state[slot] === slotState.decoding && computedTokens(engine, slot) % engine.rules.blockTokens === 0;
+}
+
+/** Place of the running request to preempt: the last in, or the last in of the least priority. */
+function victimPlace<Pool>(engine: EngineState<Pool>): number {
+  let victim = engine.runningCount - 1;
+  if (engine.rules.byPriority !== true) return victim;
+  const { priority } = engine.requests;
+  for (let place = victim - 1; place >= 0; place--)
+    if (priority[engine.running[place]!]! < priority[engine.running[victim]!]!) victim = place;
+  return victim;
+}
+
+/** Its KV is dropped and recomputed when it is admitted again, ahead of all that wait with its priority. */
+function preempt<Pool>(
+  engine: EngineState<Pool>,
+  blocks: BlockAccounting<Pool>,
+  place: number,
+  looked: boolean,
+  nowNs: number,
+  events: EngineEvents,
+): void {
   const table = engine.requests;
-  const slot = engine.running[--engine.runningCount]!;
-  const held = heldBlocks(engine, slot);
+  const slot = engine.running[place]!;
+  // One that was looked at before has its next block already.
+  const held = heldBlocks(engine, slot) + (looked && needsBlock(engine, place) ? 1 : 0);
   const tokens = computedTokens(engine, slot);
+  engine.running.copyWithin(place, place + 1, engine.runningCount--);
   if (table.state[slot] === slotState.decoding) {
     table.generated[slot] = generatedTokens(engine, slot);
     table.lastTokenNs[slot] = nowNs;
@@ -93,7 +122,7 @@ function preemptLast<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Po
   table.transferred[slot] = 0;
   table.preemptions[slot] = table.preemptions[slot]! + 1;
   engine.preemptionCount++;
-  pushFront(engine.waiting, slot);
+  enqueueFirst(engine.waiting, table.priority[slot]!, slot);
   addEvent(events, engineEvent.preempted, slot, table.id[slot]!, nowNs, table.generated[slot]!);
 }
 
@@ -115,7 +144,7 @@ function planChunks<Pool>(
   if (!admitting) return;
   const maximum = engine.rules.maxSequences;
   while (engine.ready.count > 0 && engine.runningCount < maximum && budget > 0) {
-    const slot = popFront(engine.ready);
+    const slot = dequeue(engine.ready);
     startRunning(engine, slot);
     budget -= addChunk(engine, slot, budget);
   }
@@ -133,13 +162,13 @@ function admitWaiting<Pool>(
   const size = engine.rules.blockTokens;
   let budget = budgetTokens;
   while (engine.waiting.count > 0) {
-    const slot = frontOf(engine.waiting);
+    const slot = nextOf(engine.waiting);
     const transfer = table.transferred[slot] === 1;
     if (!transfer && (budget <= 0 || engine.runningCount >= engine.rules.maxSequences)) return;
     const target = table.targetTokens[slot]!;
     const found = blocks.admit(engine.pool, table.id[slot]!, target);
     if (found === blocksRefused) return;
-    popFront(engine.waiting);
+    dequeue(engine.waiting);
     // The last token is always computed, for it samples the next one; credit comes in whole blocks.
     const credit = Math.floor(Math.min(found, target - 1) / size) * size;
     table.computed[slot] = credit;

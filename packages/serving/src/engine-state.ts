@@ -1,4 +1,4 @@
-import { createQueue, type SlotQueue } from './slot-queue.js';
+import { createLevels, type LevelQueue } from './slot-queue.js';
 import { createCurve, type DecodeCurve, type TimingModel } from './timing.js';
 
 /** What an engine does with a request: all of it, the prompt only, or the tokens after a KV transfer. */
@@ -25,6 +25,11 @@ export interface EngineRules {
   /** Requests that may wait; one more is refused. */
   maxWaiting: number;
   capacityBlocks: number;
+  /**
+   * Waiting requests go by priority, larger first, and the least urgent running one is preempted, the last in among equals (vLLM's scheduling policy
+   * `priority`, where smaller is more urgent). Otherwise first come first served, last in first out.
+   */
+  byPriority?: boolean;
   /** Report every output block when it is filled. */
   blockEvents: boolean;
   /** Grow at each pass boundary that evicts, so that evictions show at their true times rather than when the engine is next looked at. */
@@ -43,6 +48,8 @@ export interface RequestTable {
   transferred: Uint8Array;
   cancelled: Uint8Array;
   id: Float64Array;
+  /** Larger is more urgent; 0 for all unless the rules go by priority. */
+  priority: Float64Array;
   promptTokens: Int32Array;
   outputTokens: Int32Array;
   /** Leading tokens the prefix cache held at first admission. */
@@ -78,8 +85,8 @@ export interface EngineState<Pool> {
   speedFactor: number;
   nextSpeedFactor: number;
   requests: RequestTable;
-  waiting: SlotQueue;
-  ready: SlotQueue;
+  waiting: LevelQueue;
+  ready: LevelQueue;
   running: Int32Array;
   runningCount: number;
   decodeCount: number;
@@ -145,8 +152,8 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     speedFactor: 1,
     nextSpeedFactor: 1,
     requests: createRequestTable(16),
-    waiting: createQueue(),
-    ready: createQueue(),
+    waiting: createLevels(),
+    ready: createLevels(),
     running: new Int32Array(rules.maxSequences),
     runningCount: 0,
     decodeCount: 0,
@@ -205,6 +212,7 @@ function createRequestTable(capacity: number): RequestTable {
     transferred: new Uint8Array(capacity),
     cancelled: new Uint8Array(capacity),
     id: new Float64Array(capacity),
+    priority: new Float64Array(capacity),
     promptTokens: new Int32Array(capacity),
     outputTokens: new Int32Array(capacity),
     cachedTokens: new Int32Array(capacity),

@@ -13,7 +13,7 @@ import {
   takeSlot,
 } from './engine-state.js';
 import { addEvent, type EngineEvents, engineEvent } from './events.js';
-import { pushBack, removeSlot } from './slot-queue.js';
+import { emptyLevels, enqueue, nextOf, withdraw } from './slot-queue.js';
 import { elapsedNs, passesWithin } from './timing.js';
 
 /** Why a request was not taken; all below zero, so that `submit` can return a slot or one of these. */
@@ -25,6 +25,8 @@ export interface EngineRequest {
   promptTokens: number;
   /** Output tokens it will have; a prefill engine stops after the first. */
   outputTokens: number;
+  /** Larger is more urgent; counts only where the engine goes by priority (default 0). */
+  priority?: number;
   /** The KV of the prompt comes by transfer: reserve first, run after `transferDone`. */
   transferred: boolean;
 }
@@ -57,13 +59,14 @@ export function submit<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<
   table.state[slot] = slotState.waiting;
   table.transferred[slot] = request.transferred ? 1 : 0;
   table.id[slot] = request.id;
+  table.priority[slot] = rules.byPriority === true ? (request.priority ?? 0) : 0;
   table.promptTokens[slot] = request.promptTokens;
   table.targetTokens[slot] = request.promptTokens;
   table.outputTokens[slot] = outputTokens;
   table.submitNs[slot] = nowNs;
-  pushBack(engine.waiting, slot);
+  enqueue(engine.waiting, table.priority[slot]!, slot);
   // Behind others it waits for what they wait for, and they were looked at when that could change.
-  if (engine.waiting.count === 1) lookAtBoundary(engine, nowNs);
+  if (nextOf(engine.waiting) === slot) lookAtBoundary(engine, nowNs);
   return slot;
 }
 
@@ -121,7 +124,7 @@ export function transferDone<Pool>(
   settle(engine, blocks, nowNs);
   table.state[slot] = slotState.ready;
   table.computed[slot] = Math.min(presentTokens, table.targetTokens[slot]! - 1);
-  pushBack(engine.ready, slot);
+  enqueue(engine.ready, table.priority[slot]!, slot);
   lookAtBoundary(engine, nowNs);
 }
 
@@ -149,8 +152,8 @@ export function cancel<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<
     if (table.cancelled[slot] === 0) engine.cancelCount++;
     table.cancelled[slot] = 1;
   } else {
-    if (state === slotState.waiting) removeSlot(engine.waiting, slot);
-    if (state === slotState.ready) removeSlot(engine.ready, slot);
+    if (state === slotState.waiting) withdraw(engine.waiting, table.priority[slot]!, slot);
+    if (state === slotState.ready) withdraw(engine.ready, table.priority[slot]!, slot);
     giveBack(engine, blocks, slot);
   }
   lookAtBoundary(engine, nowNs);
@@ -196,8 +199,8 @@ export function killEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccount
     addEvent(events, engineEvent.failed, slot, table.id[slot]!, nowNs, state);
     giveBack(engine, blocks, slot, inPass);
   }
-  engine.waiting.count = 0;
-  engine.ready.count = 0;
+  emptyLevels(engine.waiting);
+  emptyLevels(engine.ready);
   engine.runningCount = 0;
   engine.decodeCount = 0;
   engine.decodeTokens = 0;

@@ -53,6 +53,7 @@ function run(seed: number, rules: EngineRules, timing: TimingModel, role: number
       id,
       promptTokens: integerIn(random, 1, 200),
       outputTokens: integerIn(random, 1, 120),
+      priority: integerIn(random, 0, 2),
       transferred: role === engineRole.decode && random() < 0.8,
     };
     const arrivalNs = atNs;
@@ -161,8 +162,9 @@ describe('the lazy engine equals the pass-by-pass engine', () => {
             fc.integer({ min: 24, max: 60 }),
             fc.constantFrom(8, 48, 512),
             fc.boolean(),
-            (seed, sequences, capacityBlocks, budget, blockEvents) => {
-              const rules = rulesOf({ maxSequences: sequences, maxBatchedTokens: budget, capacityBlocks, blockEvents });
+            fc.boolean(),
+            (seed, sequences, capacityBlocks, budget, blockEvents, byPriority) => {
+              const rules = rulesOf({ maxSequences: sequences, maxBatchedTokens: budget, capacityBlocks, blockEvents, byPriority });
               const lazy = run(seed, rules, timing(), role);
               const stepped = run(seed, { ...rules, stepwise: true }, timing(), role);
               expect(lazy.events).toEqual(stepped.events);

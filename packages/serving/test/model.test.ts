@@ -12,6 +12,8 @@ interface Job {
   prompt: number;
   output: number;
   atNs: number;
+  /** Larger is more urgent; all alike where the engine goes by arrival. */
+  priority: number;
   /** KV tokens present. */
   kv: number;
   /** Output tokens shown. */
@@ -41,24 +43,30 @@ function naive(jobs: Job[], limits: Limits, passNs: (decodes: Job[], chunks: [Jo
   let running: Job[] = [];
   let nowNs = 0;
   const known = (job: Job): number => job.prompt + job.shown;
+  const line = (job: Job, first: boolean): void => {
+    const behind = waiting.filter((other) => (first ? other.priority > job.priority : other.priority >= job.priority));
+    waiting = [...behind, job, ...waiting.filter((other) => !behind.includes(other))];
+  };
   const free = (): number => limits.capacityBlocks - jobs.reduce((sum, job) => sum + job.blocks, 0);
   for (let guard = 0; arriving.length + waiting.length + running.length > 0; guard++) {
     if (guard > 200_000) throw new Error('the naive engine does not end');
     // An idle engine takes what comes at this instant; a busy one only what came before the boundary.
     if (waiting.length + running.length === 0) nowNs = Math.max(nowNs, arriving[0]!.atNs);
     while (arriving.length > 0 && (arriving[0]!.atNs < nowNs || (running.length === 0 && arriving[0]!.atNs === nowNs)))
-      waiting.push(arriving.shift()!);
+      line(arriving.shift()!, false);
     let preempted = false;
     for (const job of [...running]) {
       if (!running.includes(job) || !isDecoding(job)) continue;
       while (running.includes(job) && job.kv + 1 > job.blocks * limits.blockTokens) {
         if (free() > 0) job.blocks++;
         else {
-          const victim = running.pop()!;
+          const least = Math.min(...running.map((other) => other.priority));
+          const victim = running.findLast((other) => other.priority === least)!;
+          running = running.filter((other) => other !== victim);
           victim.blocks = 0;
           victim.kv = 0;
           victim.recomputing = victim.shown > 0;
-          waiting = [victim, ...waiting];
+          line(victim, true);
           shown.push({ kind: engineEvent.preempted, id: victim.id, timeNs: nowNs });
           preempted = true;
         }
@@ -104,6 +112,16 @@ function naive(jobs: Job[], limits: Limits, passNs: (decodes: Job[], chunks: [Jo
   return shown;
 }
 
+/** Pairs of which the one that came later and is more urgent was first to show a token. */
+function overtaken(jobs: readonly Job[], rows: readonly { kind: number; request: number; timeNs: number }[]): number {
+  const firstNs = new Map(rows.filter(({ kind }) => kind === engineEvent.firstToken).map(({ request, timeNs }) => [request, timeNs]));
+  let count = 0;
+  for (const early of jobs)
+    for (const late of jobs)
+      if (late.atNs > early.atNs && late.priority > early.priority && firstNs.get(late.id)! < firstNs.get(early.id)!) count++;
+  return count;
+}
+
 const isDecoding = (job: Job): boolean => job.shown > 0 && !job.recomputing;
 const job0 = (entry: [Job, number]): Job => entry[0];
 
@@ -111,17 +129,19 @@ describe('batching, chunking and preemption against a naive model', () => {
   it('shows the same events in the same order at the same times', () => {
     let preemptions = 0;
     let chunked = 0;
+    let overtakes = 0;
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 2 ** 31 }),
         fc.constantFrom(1, 3, 8),
         fc.integer({ min: 22, max: 50 }),
         fc.constantFrom(8, 40, 400),
-        (seed, maxSequences, capacityBlocks, maxBatchedTokens) => {
+        fc.boolean(),
+        (seed, maxSequences, capacityBlocks, maxBatchedTokens, byPriority) => {
           const random = randomFrom(seed);
           // Pass times in whole microseconds, so that sums of passes need no rounding and both engines agree to the nanosecond.
           const timing = plainTiming({ contextNs: 1000, pairNs: 2000, prefillContextNs: 0 });
-          const rules = rulesOf({ maxSequences, capacityBlocks, maxBatchedTokens });
+          const rules = rulesOf({ maxSequences, capacityBlocks, maxBatchedTokens, byPriority });
           const jobs: Job[] = [];
           let atNs = 0;
           for (let id = 0; id < integerIn(random, 3, 25); id++) {
@@ -131,6 +151,7 @@ describe('batching, chunking and preemption against a naive model', () => {
               prompt: integerIn(random, 1, 180),
               output: integerIn(random, 1, 150),
               atNs,
+              priority: byPriority ? integerIn(random, -1, 1) : 0,
               kv: 0,
               shown: 0,
               blocks: 0,
@@ -149,7 +170,8 @@ describe('batching, chunking and preemption against a naive model', () => {
             if (nowNs === arrivalNs && !(engine.passKind === 0 && dueNs === nowNs)) advance(engine, countingBlocks, nowNs, recorder.events);
             if (nowNs === arrivalNs) {
               const job = jobs[next++]!;
-              submit(engine, countingBlocks, { id: job.id, promptTokens: job.prompt, outputTokens: job.output, transferred: false }, nowNs);
+              const { id, prompt, output, priority } = job;
+              submit(engine, countingBlocks, { id, promptTokens: prompt, outputTokens: output, priority, transferred: false }, nowNs);
             } else advance(engine, countingBlocks, nowNs, recorder.events);
             recorder.take();
           }
@@ -176,14 +198,16 @@ describe('batching, chunking and preemption against a naive model', () => {
           expect(recorder.rows.map((row) => [row.kind, row.request, row.timeNs])).toEqual(
             expected.map((row) => [row.kind, row.id, row.timeNs]),
           );
+          if (byPriority) overtakes += overtaken(jobs, recorder.rows);
           preemptions += expected.filter((row) => row.kind === engineEvent.preempted).length;
           if (maxBatchedTokens < 180) chunked++;
           expect(engine.pool.freeBlocks).toBe(capacityBlocks);
         },
       ),
-      { numRuns: 150, seed: 11 },
+      { numRuns: 250, seed: 11 },
     );
     expect(preemptions).toBeGreaterThan(50);
     expect(chunked).toBeGreaterThan(20);
+    expect(overtakes).toBeGreaterThan(50);
   });
 });

@@ -120,6 +120,10 @@ const engineSchema = {
   maxBatchedTokens: count('Token budget of a pass').default(8192),
   maxModelTokens: count('Longest prompt plus output; default what the model was trained for').optional(),
   maxWaiting: count('Requests that may wait in an engine').default(65_536),
+  schedulingPolicy: z
+    .enum(['fcfs', 'priority'])
+    .default('fcfs')
+    .describe('Who waits and who is preempted: first come first served and last in first out, or by the priority of the tenant'),
   kvBlocks: count('KV blocks of one engine; default what fits').optional(),
   memoryUtilisation: z.number().gt(0).max(1).default(0.9).describe('Share of GPU memory an engine may use'),
   prefixCaching: z.boolean().default(true).describe('Keep KV blocks of ended requests for equal prefixes'),

@@ -121,28 +121,29 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
   return {
     prefill(
       state: State<Pool>,
-      message: Body & Fields<'sender' | 'request' | 'inputTokens' | 'outputTokens' | 'decodeHere'>,
+      message: Body & Fields<'sender' | 'request' | 'inputTokens' | 'outputTokens' | 'priority' | 'decodeHere'>,
       context: Context,
     ): void {
       catchUp(scope, state, context);
-      const { request, sender, inputTokens, outputTokens } = message;
+      const { request, sender, inputTokens, outputTokens, priority } = message;
       const chain = message.body.chain;
       expectNew(state, request);
       const kind = message.decodeHere === 1 ? requestKind.whole : requestKind.prefillOnly;
       const asked =
         state.tiers.length > 0 &&
         chain !== null &&
-        startInquiry(scope, state, context, request, sender, kind, inputTokens, outputTokens, chain);
-      if (!asked) submitRequest(scope, state, context, request, sender, kind, inputTokens, outputTokens, -1, chain, context.now, false);
+        startInquiry(scope, state, context, request, sender, kind, inputTokens, outputTokens, priority, chain);
+      if (!asked)
+        submitRequest(scope, state, context, request, sender, kind, inputTokens, outputTokens, priority, -1, chain, context.now, false);
       settle(scope, state, context, unknownDelay);
     },
     decode(
       state: State<Pool>,
-      message: Body & Fields<'sender' | 'request' | 'inputTokens' | 'outputTokens' | 'prefillEngine'>,
+      message: Body & Fields<'sender' | 'request' | 'inputTokens' | 'outputTokens' | 'prefillEngine' | 'priority'>,
       context: Context,
     ): void {
       catchUp(scope, state, context);
-      const { request, sender, inputTokens, outputTokens, prefillEngine } = message;
+      const { request, sender, inputTokens, outputTokens, prefillEngine, priority } = message;
       const kind = requestKind.decodeOnly;
       // An engine may be asked to decode what it prefilled itself; that it refuses, for it can serve in one role only.
       if (serves(state.engine, kind)) expectNew(state, request);
@@ -155,6 +156,7 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
         kind,
         inputTokens,
         outputTokens,
+        priority,
         prefillEngine,
         message.body.chain,
         context.now,

@@ -27,6 +27,7 @@ export function submitRequest<Pool>(
   kind: number,
   inputTokens: number,
   outputTokens: number,
+  priority: number,
   prefillEngine: number,
   chain: Float64Array | null,
   arrivalNs: number,
@@ -35,7 +36,12 @@ export function submitRequest<Pool>(
   const { engine, columns } = state;
   const { blocks } = scope.options;
   const slot = serves(engine, kind)
-    ? submit(engine, blocks, { id: nextSlot(engine.requests), promptTokens: inputTokens, outputTokens, transferred: awaitsKv }, context.now)
+    ? submit(
+        engine,
+        blocks,
+        { id: nextSlot(engine.requests), promptTokens: inputTokens, outputTokens, priority, transferred: awaitsKv },
+        context.now,
+      )
     : engineRefusal.wrongRole;
   if (slot < 0) {
     state.totals.refusedRequests++;

@@ -16,6 +16,7 @@ export function startInquiry<Pool>(
   kind: number,
   inputTokens: number,
   outputTokens: number,
+  priority: number,
   chain: Float64Array,
 ): boolean {
   const { blocks, rules } = scope.options;
@@ -28,6 +29,7 @@ export function startInquiry<Pool>(
     frontend,
     inputTokens,
     outputTokens,
+    priority,
     kind,
     chain,
     arrivalNs: context.now,
@@ -67,10 +69,24 @@ export function takeAnswer<Pool>(
   }
   if (askNextTier(scope, state, context, question, inquiry)) return;
   planInquiry(scope, state, context, question, inquiry);
-  const { request, frontend, kind, inputTokens, outputTokens, chain, arrivalNs } = inquiry;
+  const { request, frontend, kind, inputTokens, outputTokens, priority, chain, arrivalNs } = inquiry;
   const awaitsKv = inquiry.take > 0;
   state.slots.delete(request);
-  const slot = submitRequest(scope, state, context, request, frontend, kind, inputTokens, outputTokens, -1, chain, arrivalNs, awaitsKv);
+  const slot = submitRequest(
+    scope,
+    state,
+    context,
+    request,
+    frontend,
+    kind,
+    inputTokens,
+    outputTokens,
+    priority,
+    -1,
+    chain,
+    arrivalNs,
+    awaitsKv,
+  );
   if (slot < 0 || !awaitsKv) {
     dropInquiry(scope, state, context, question);
     return;

@@ -23,6 +23,7 @@ export interface Inquiry {
   frontend: number;
   inputTokens: number;
   outputTokens: number;
+  priority: number;
   kind: number;
   chain: Float64Array;
   arrivalNs: number;
