@@ -4,12 +4,14 @@ import {
   createFrontendKind,
   createPlannerKind,
   type EngineEntry,
+  type EngineProfile,
   type FrontendOptions,
   loadPolicy,
   type PolicyKind,
   type PolicyOf,
   type PolicySpec,
-  readsOverlap,
+  readsDecodeOverlap,
+  readsPrefillOverlap,
 } from '@braess/control';
 import { buildTopology, declareChunkFabric, fabricKind, type LinkClass, linksBetween, type Topology } from '@braess/fabric';
 import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
@@ -18,6 +20,7 @@ import { type ClientOptions, clientKind, type RequestTable } from '@braess/workl
 import { clientAnswers, clientOptionsOf, movesClients } from './client-plan.js';
 import { type EnginePool, poolBlocks } from './engine-blocks.js';
 import { type FaultEntry, faultKind } from './fault-actor.js';
+import { engineProfile, networkSite } from './network-site.js';
 import { prefixOverlap } from './overlap-index.js';
 import { addOwnActors } from './own-actors.js';
 import { clientDriver } from './own-client.js';
@@ -150,10 +153,11 @@ class ClusterBuilder {
     const backgroundShare = Object.fromEntries(fabric.background.map(({ link, share }) => [link, share])) as Partial<
       Record<LinkClass, number>
     >;
-    const listeners = scenario.router.oracle === undefined ? [] : this.#frontends;
+    const tellPeriodNs = this.#linkReportNs();
+    const listeners = tellPeriodNs === undefined ? [] : this.#frontends;
     this.#fabric = this.#world.actor(
       fabricName,
-      fabricKind({ ...common, backgroundShare }),
+      fabricKind({ ...common, backgroundShare, ...(tellPeriodNs === undefined ? {} : { tellPeriodNs }) }),
       { subscriptions: listeners.map((actor) => ({ actor, links: 'all' as const })) },
       { class: 'fabric' },
     );
@@ -171,6 +175,8 @@ class ClusterBuilder {
       prefillRouter: this.#policy('router', this.#plan.policies.prefillRouter),
       decodeRouter: this.#policy('router', this.#plan.policies.decodeRouter),
       overlap: prefixOverlap,
+      site: networkSite(this.#topology, this.#plan),
+      ...(router.decode?.reserve === undefined ? {} : { memoryReserve: router.decode.reserve }),
       kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
       queue: definedQueue(router.queue),
       answerClients: clientAnswers(this.#plan),
@@ -206,6 +212,16 @@ class ClusterBuilder {
     this.#planner = [this.#world.actor('control/planner', plannerKind, undefined, { class: 'control' })];
   }
 
+  /** Period of link reports, ns; undefined: nobody wants any. */
+  #linkReportNs(): number | undefined {
+    const { oracle } = this.#plan.policies;
+    if (oracle === null) return undefined;
+    const { policy, parameters } = this.#policy('oracle', oracle);
+    if (policy.observe === undefined) return undefined;
+    const { linkReportMs } = this.#plan.scenario.router;
+    return linkReportMs === undefined ? (policy.linkReportNs?.(parameters) ?? 1e9) : Math.round(linkReportMs * 1e6);
+  }
+
   #policy<Kind extends PolicyKind>(kind: Kind, spec: PolicySpec): BoundPolicy<PolicyOf[Kind]> {
     return loadPolicy(kind, spec, { baseDirectory: this.#plan.policies.baseDirectory });
   }
@@ -224,6 +240,7 @@ class ClusterBuilder {
       this.#world,
     );
     const kinds = this.#plan.groups.map((group, index) => ({
+      profile: engineProfile(group),
       engine: engineKind(this.#engineOptions(group, index, tiers)),
       gpu: gpuKind({
         name: `gpu${index}`,
@@ -235,8 +252,8 @@ class ClusterBuilder {
       }),
     }));
     for (const plan of this.#plan.engines) {
-      const { engine, gpu } = kinds[plan.group] as (typeof kinds)[number];
-      this.#addEngine(plan, engine, gpu, tiers);
+      const { engine, gpu, profile } = kinds[plan.group] as (typeof kinds)[number];
+      this.#addEngine(plan, engine, gpu, profile, tiers);
     }
   }
 
@@ -246,10 +263,11 @@ class ClusterBuilder {
     const { control, server } = this.#delays;
     const { seriesNs } = this.#parameters;
     const reports = [...this.#frontends, ...this.#planner];
-    const wantsKvEvents = readsOverlap({
-      prefillRouter: this.#policy('router', this.#plan.policies.prefillRouter),
-      overlap: prefixOverlap,
-    });
+    const { prefillRouter, decodeRouter } = this.#plan.policies;
+    const wantsKvEvents =
+      group.role === 'decode'
+        ? readsDecodeOverlap(this.#policy('router', decodeRouter))
+        : readsPrefillOverlap(this.#policy('router', prefillRouter));
     return {
       name: `engine${index}`,
       rules: {
@@ -285,9 +303,8 @@ class ClusterBuilder {
       firstTokenAt: scenario.telemetry.firstTokenAt,
       ...(telemetry.streamTokens ? { streams: () => true } : {}),
       ...(router.loadReportMs === 0 ? {} : { loadReports: { to: reports, periodNs: Math.round(router.loadReportMs * 1e6) } }),
-      ...(wantsKvEvents && group.role !== 'decode'
-        ? { kvEvents: { to: this.#frontends, periodNs: Math.round(router.kvEventMs * 1e6) } }
-        : {}),
+      ...(wantsKvEvents ? { kvEvents: { to: this.#frontends, periodNs: Math.round(router.kvEventMs * 1e6) } } : {}),
+      ...(this.#policy('router', decodeRouter).policy.reads?.network === true ? { arrivalReports: true } : {}),
       stateReports: { to: reports },
       telemetry: {
         gaps: true,
@@ -323,14 +340,14 @@ class ClusterBuilder {
     return this.#nodeOfEngine.get(engine) as number;
   }
 
-  #addEngine(plan: EnginePlan, kind: EngineKind, gpu: GpuKind, tiers: ServerTiers): void {
+  #addEngine(plan: EnginePlan, kind: EngineKind, gpu: GpuKind, profile: EngineProfile, tiers: ServerTiers): void {
     const cell = this.#server(plan.server);
     const role = engineRole[(this.#plan.groups[plan.group] as GroupPlan).role];
     // Decode engines get their KV from prefill engines; what is worth keeping is kept there.
     const below = tiers.any && role !== engineRole.decode ? tiers.of(plan.server, cell) : [];
     const engine = cell.actor(plan.name.slice(plan.server.length + 1), kind, { role, members: plan.gpus.length, tiers: below });
     if (below.length > 0) tiers.addWorker(plan.server, engine);
-    this.#engines.push({ name: plan.name, actor: engine, role });
+    this.#engines.push({ name: plan.name, actor: engine, role, profile });
     for (const [member, name] of plan.gpuNames.entries()) {
       const nicNode = plan.gpus[member] as number;
       this.#gpus.set(name, cell.actor(name.slice(plan.server.length + 1), gpu, { engine, member, nicNode }));

@@ -11,9 +11,17 @@ export { placementPoa } from './controller/placement-poa.js';
 export * from './controller/regime-detector.js';
 export * from './frontend/engines.js';
 export { createFrontendKind, type FrontendKind } from './frontend/frontend.js';
-export { type FrontendOptions, frontendSettings, type OverlapIndex, type QueueOptions, readsOverlap } from './frontend/options.js';
+export {
+  type FrontendOptions,
+  frontendSettings,
+  type OverlapIndex,
+  type QueueOptions,
+  readsDecodeOverlap,
+  readsPrefillOverlap,
+} from './frontend/options.js';
 export * from './frontend/request-records.js';
 export type { FrontendCounters, FrontendState } from './frontend/state.js';
+export { type NetworkSite, networkTiers } from './oracle/site.js';
 export {
   createPlannerKind,
   engineRoleSeen,

@@ -12,7 +12,8 @@ import {
   setLinkHealth,
   startTransfer,
 } from './flow-network.js';
-import { type LinkReading, linkUtilisation, readLinks } from './link-counters.js';
+import { beatChanges, createLinkBeat, type LinkBeat, startBeat } from './link-beat.js';
+import { linkRates } from './link-counters.js';
 import { createOnOffSource, type OnOffSource, toggleOnOff } from './on-off.js';
 import { tier } from './topology.js';
 
@@ -57,12 +58,10 @@ export interface FabricState {
   timerNs: number;
   /** Reports and on-off traffic go on until this moment, or longer while transfers are under way. */
   awakeUntilNs: number;
-  ticking: boolean;
   toggling: boolean;
-  reading: LinkReading | null;
-  /** Utilisation and flows last reported of each reported link: only changes are. */
-  readonly lastUtilisation: Float64Array;
-  readonly lastFlows: Int32Array;
+  /** Records of the time series, and reports to subscribers. */
+  readonly series: LinkBeat;
+  readonly telling: LinkBeat;
   arrived: number;
   unreachable: number;
   cancelled: number;
@@ -73,6 +72,7 @@ const fabricSettle = message('fabricSettle');
 const fabricCompletion = message('fabricCompletion');
 const fabricUnreachable = message('fabricUnreachable', ['flow']);
 const fabricReport = message('fabricReport');
+const fabricTell = message('fabricTell');
 const fabricToggle = message('fabricToggle');
 
 /**
@@ -95,6 +95,7 @@ export function fabricKind(options: FabricOptions): ActorKind<'fabric', string, 
       fabricCompletion,
       fabricUnreachable,
       fabricReport,
+      fabricTell,
       fabricToggle,
     },
     streams: ['background'],
@@ -110,13 +111,16 @@ export function fabricKind(options: FabricOptions): ActorKind<'fabric', string, 
       fabricSettle(state, _message, context) {
         state.settling = false;
         fabric.setTimer(state, context);
+        fabric.tellRates(state, context);
       },
       fabricCompletion(state, _message, context) {
         state.timerNs = Number.POSITIVE_INFINITY;
         fabric.setTimer(state, context);
+        fabric.tellRates(state, context);
       },
       fabricUnreachable: (state, { flow }, context) => fabric.giveUp(state, context, flow),
       fabricReport: (state, _message, context) => fabric.report(state, context),
+      fabricTell: (state, _message, context) => fabric.tell(state, context),
       fabricToggle: (state, _message, context) => fabric.toggle(state, context),
     },
   });
@@ -126,9 +130,11 @@ export function fabricKind(options: FabricOptions): ActorKind<'fabric', string, 
 class FlowFabric {
   readonly options: FabricOptions;
   readonly links: Int32Array;
+  readonly tellPeriodNs: number;
 
   constructor(options: FabricOptions) {
     this.options = options;
+    this.tellPeriodNs = options.tellPeriodNs ?? options.reportPeriodNs ?? 0;
     this.links = reportedLinks(options);
   }
 
@@ -148,11 +154,9 @@ class FlowFabric {
       timer: -1,
       timerNs: Number.POSITIVE_INFINITY,
       awakeUntilNs: lingerNs,
-      ticking: false,
       toggling: false,
-      reading: null,
-      lastUtilisation: new Float64Array(topology.linkCount).fill(-1),
-      lastFlows: new Int32Array(topology.linkCount),
+      series: createLinkBeat(topology.linkCount),
+      telling: createLinkBeat(topology.linkCount),
       arrived: 0,
       unreachable: 0,
       cancelled: 0,
@@ -173,7 +177,8 @@ class FlowFabric {
       this.followSource(state, 0, index);
     });
     this.wake(state, context);
-    if (state.sources.length > 0) this.changed(state, context);
+    // Subscribers that hear of every change hear of the background, too.
+    if (state.sources.length > 0 || this.options.tellPeriodNs === 0) this.changed(state, context);
   }
 
   start(
@@ -304,11 +309,10 @@ class FlowFabric {
   /** Starts reports and on-off traffic again where they rest. */
   private wake(state: FabricState, context: Context): void {
     const { reportPeriodNs = 0 } = this.options;
-    if (reportPeriodNs > 0 && !state.ticking) {
-      state.ticking = true;
-      state.reading = readLinks(state.network.allocator, context.now);
-      context.send(context.self, fabricReport, reportPeriodNs);
-    }
+    const { allocator } = state.network;
+    if (reportPeriodNs > 0 && startBeat(state.series, allocator, context.now)) context.send(context.self, fabricReport, reportPeriodNs);
+    if (this.tellPeriodNs > 0 && state.subscribers.length > 0 && startBeat(state.telling, allocator, context.now))
+      context.send(context.self, fabricTell, this.tellPeriodNs);
     if (state.sources.length > 0 && !state.toggling) {
       state.toggling = true;
       this.toggle(state, context as Context<'background'>);
@@ -321,23 +325,42 @@ class FlowFabric {
 
   report(state: FabricState, context: Context): void {
     this.advance(state, context);
-    const before = state.reading as LinkReading;
-    const after = readLinks(state.network.allocator, context.now);
-    state.reading = after;
-    for (const link of this.links) this.reportLink(state, context, before, after, link);
+    beatChanges(state.series, state.network.allocator, context.now, this.links, (link, utilisation, movedBytes, flows) => {
+      context.emit(linkUse, link, utilisation, movedBytes, flows);
+    });
     this.setTimer(state, context);
-    state.ticking = this.isAwake(state, context);
-    if (state.ticking) context.send(context.self, fabricReport, this.options.reportPeriodNs as number);
+    state.series.ticking = this.isAwake(state, context);
+    if (state.series.ticking) context.send(context.self, fabricReport, this.options.reportPeriodNs as number);
   }
 
-  private reportLink(state: FabricState, context: Context, before: LinkReading, after: LinkReading, link: number): void {
-    const utilisation = linkUtilisation(before, after, link);
-    const flows = after.flowCounts[link]!;
-    if (utilisation === state.lastUtilisation[link] && flows === state.lastFlows[link]) return;
-    state.lastUtilisation[link] = utilisation;
-    state.lastFlows[link] = flows;
-    const movedBytes = after.movedBytes[link]! - before.movedBytes[link]!;
-    context.emit(linkUse, link, utilisation, movedBytes, flows);
+  /** Reports the last period to the subscribers. It rests only once it has told that nothing moves any more. */
+  tell(state: FabricState, context: Context): void {
+    this.advance(state, context);
+    const told = beatChanges(state.telling, state.network.allocator, context.now, this.links, (link, utilisation, movedBytes, flows) => {
+      this.tellLink(state, context, link, utilisation, movedBytes, flows);
+    });
+    this.setTimer(state, context);
+    state.telling.ticking = told > 0 || this.isAwake(state, context);
+    if (state.telling.ticking) context.send(context.self, fabricTell, this.tellPeriodNs);
+  }
+
+  /** Reports the links whose rates have just changed, where subscribers hear of every change. */
+  tellRates(state: FabricState, context: Context): void {
+    if (this.tellPeriodNs > 0 || state.subscribers.length === 0 || this.options.tellPeriodNs === undefined) return;
+    const { lastUtilisation, lastFlows } = state.telling;
+    const { allocator } = state.network;
+    const rates = linkRates(allocator);
+    for (const link of this.links) {
+      const utilisation = rates[link]!;
+      const flows = allocator.linkFlowCount[link]!;
+      if (utilisation === lastUtilisation[link] && flows === lastFlows[link]) continue;
+      lastUtilisation[link] = utilisation;
+      lastFlows[link] = flows;
+      this.tellLink(state, context, link, utilisation, 0, flows);
+    }
+  }
+
+  private tellLink(state: FabricState, context: Context, link: number, utilisation: number, movedBytes: number, flows: number): void {
     for (const { actor, links } of state.subscribers) {
       if (!includes(links, link)) continue;
       context.send(actor as ActorId, linkReport, this.options.leastDelayNs, link, utilisation, movedBytes, flows, 0, 0);

@@ -21,8 +21,10 @@ export interface FabricOptions {
   /** Constant share of capacity taken by background traffic, by link class. */
   readonly backgroundShare?: Partial<Record<LinkClass, number>>;
   readonly onOff?: readonly OnOffSpec[];
-  /** Period of link reports and utilisation records; 0 or absent: none. */
+  /** Period of utilisation records; 0 or absent: none. */
   readonly reportPeriodNs?: number;
+  /** Period of the reports to subscribers: 0 reports rates whenever they change; absent: `reportPeriodNs`. */
+  readonly tellPeriodNs?: number;
   /** Classes of links that are reported (default: all but NVLink, PCIe and host links). */
   readonly reportClasses?: readonly LinkClass[];
   /**
@@ -47,8 +49,9 @@ export function reportedLinks(options: FabricOptions): Int32Array {
 
 /** Throws an error that names option, value and limit. */
 export function checkFabricOptions(options: FabricOptions): void {
-  const { leastDelayNs, unreachableAfterNs = 0, reportPeriodNs = 0, lingerNs = 0, topology, backgroundShare = {}, onOff = [] } = options;
-  for (const [name, value] of Object.entries({ leastDelayNs, unreachableAfterNs, reportPeriodNs, lingerNs })) {
+  const { leastDelayNs, unreachableAfterNs = 0, reportPeriodNs = 0, tellPeriodNs = 0, lingerNs = 0 } = options;
+  const { topology, backgroundShare = {}, onOff = [] } = options;
+  for (const [name, value] of Object.entries({ leastDelayNs, unreachableAfterNs, reportPeriodNs, tellPeriodNs, lingerNs })) {
     if (!(Number.isSafeInteger(value) && value >= 0))
       throw new Error(`fabric.${name} is ${value}; it must be a whole number of ns, 0 or more`);
   }

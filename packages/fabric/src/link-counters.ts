@@ -47,6 +47,27 @@ export function linkUtilisation(before: LinkReading, after: LinkReading, link: n
   return (moved + after.backgroundBytes[link]! - before.backgroundBytes[link]!) / offered;
 }
 
+/** Share of each link's capacity in use at this moment, background included; 1 for a dead link. The array is used again by the next call. */
+export function linkRates(allocator: FlowAllocator): Float64Array {
+  const { linkCount, linkBytesPerSecond, backgroundShare, heap, heapSize, hops, hopShift, pathLinks, rates } = allocator;
+  settle(allocator);
+  if (usedRates.length < linkCount) usedRates = new Float64Array(linkCount);
+  usedRates.fill(0);
+  for (let place = 0; place < heapSize; place++) {
+    const slot = heap[place]!;
+    const first = slot << hopShift;
+    for (let hop = 0; hop < hops[slot]!; hop++) usedRates[pathLinks[first + hop]!]! += rates[slot]!;
+  }
+  for (let link = 0; link < linkCount; link++) {
+    const capacity = linkBytesPerSecond[link]!;
+    usedRates[link] = capacity === 0 ? 1 : Math.min(1, usedRates[link]! / capacity + backgroundShare[link]!);
+  }
+  return usedRates;
+}
+
+// Filled and read within one report; never state.
+let usedRates = new Float64Array(0);
+
 /** Mean utilisation of the links of a class between two readings: the one number per tier that NetKV's oracle has (arXiv 2606.03910). */
 export function classUtilisation(topology: Topology, before: LinkReading, after: LinkReading, linkClass: LinkClass): number {
   const code = LINK_CLASSES.indexOf(linkClass);

@@ -41,6 +41,9 @@ export const decode = message('decode', ['request', 'inputTokens', 'outputTokens
 /** decode engine -> prefill engine: the transfer has ended (or is not needed), the held blocks may go. */
 export const releaseKv = message('releaseKv', ['request']);
 
+/** decode engine -> frontend, only where the frontend counts transfers: the KV of the request has arrived. */
+export const kvArrived = message('kvArrived', ['request']);
+
 /** engine -> frontend: the client's first token left the engine at `atNs`. `transferStartNs` and `transferEndNs` are -1 without a transfer. */
 export const firstToken = message('firstToken', ['request', 'atNs', 'transferStartNs', 'transferEndNs', 'transferBytes', 'networkTier']);
 

@@ -189,7 +189,14 @@ const policySchema = z.strictObject({
 const routerSchema = z.strictObject({
   policy: z.string().default('least-loaded').describe('Built-in name, .ts or .js file beside the scenario, or package:name'),
   parameters: parameters.default({}),
-  decode: policySchema.optional().describe('Policy of the decode stage; default the same'),
+  decode: policySchema
+    .extend({
+      reserve: share(
+        'KV memory a decode engine keeps free with a request there, else it waits; default what the policy asks for',
+      ).optional(),
+    })
+    .optional()
+    .describe('Policy of the decode stage; default the same'),
   admission: policySchema.optional().describe('Decides whether a request may enter'),
   oracle: policySchema.optional().describe('Predicts KV transfers for router policies that read the network'),
   frontends: count('Frontends, each with a router of its own').default(1),
@@ -199,6 +206,11 @@ const routerSchema = z.strictObject({
     .describe('Router parameters of each frontend, in order, over those above; a decode policy of its own keeps its own'),
   frontendBy: z.enum(['turn', 'hash']).default('turn').describe('How clients choose a frontend: in turn, or by hash of the session'),
   replicaSyncMs: z.number().min(0).default(0).describe('How often frontends tell each other their load; 0: never'),
+  linkReportMs: z
+    .number()
+    .min(0)
+    .optional()
+    .describe('Period of link reports to the oracle; 0: at each change; default what the oracle asks for, else 1000'),
   loadReportMs: z.number().min(0).default(0).describe('Period of load reports of the engines; 0 for none'),
   kvEventMs: z.number().min(0).default(0).describe('How long KV events are gathered; 0 sends them as they happen'),
   queue: z

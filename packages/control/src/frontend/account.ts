@@ -1,4 +1,5 @@
 import { body, message } from '@braess/kernel';
+import { networkTiers } from '../oracle/site.js';
 import { charge } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 
@@ -29,12 +30,27 @@ export function chargeDecode(desk: FrontendDesk, state: FrontendState, slot: num
   state.engines.activeBlocks[engine]! += promptBlocks(desk, state.slots.inputTokens[slot]!);
 }
 
+/** Counts the KV transfer that a dispatch to a decode engine starts, until it ends in whatever way. */
+export function chargeTransfer(state: FrontendState, slot: number, tier: number): void {
+  if (tier < 0) return;
+  state.slots.charges[slot]! |= charge.transfer;
+  state.slots.transferTier[slot] = tier;
+  countTransfer(state, slot, 1);
+}
+
+function countTransfer(state: FrontendState, slot: number, by: number): void {
+  const tier = state.slots.transferTier[slot]!;
+  state.tierTransfers[tier]! += by;
+  state.sourceTransfers[networkTiers * state.slots.prefillEngine[slot]! + tier]! += by;
+}
+
 /** Takes back what of `which` is still charged for the request. */
 export function release(desk: FrontendDesk, state: FrontendState, slot: number, which: number): void {
   const { slots, engines } = state;
   const due = slots.charges[slot]! & which;
   if (due === 0) return;
   slots.charges[slot]! &= ~due;
+  if ((due & charge.transfer) !== 0) countTransfer(state, slot, -1);
   if ((due & charge.prefillTokens) !== 0) engines.activePrefillTokens[slots.prefillEngine[slot]!]! -= slots.chargedTokens[slot]!;
   if ((due & charge.prefillEngine) !== 0) leave(desk, state, slot, slots.prefillEngine[slot]!);
   if ((due & charge.decodeEngine) !== 0) leave(desk, state, slot, slots.decodeEngine[slot]!);

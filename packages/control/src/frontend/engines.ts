@@ -13,6 +13,17 @@ export interface EngineEntry {
   readonly role: number;
   /** A value of `engineStatus` (default active). */
   readonly status?: number;
+  /** What a scheduler may know of it beforehand. */
+  readonly profile?: EngineProfile;
+}
+
+/** Fixed facts of an engine. Engines that share one share its row of the table. */
+export interface EngineProfile {
+  readonly maxSequences: number;
+  readonly capacityBlocks: number;
+  /** Time of a decode pass of 0 .. `maxSequences` sequences, and of each token attended to, ns. */
+  readonly passNs: readonly number[];
+  readonly contextTokenNs: number;
 }
 
 /** What one frontend or planner knows of the engines; row = engine number. Plain data. */
@@ -34,6 +45,12 @@ export interface EngineColumns {
   waitingSequences: Float64Array;
   usedBlocks: Float64Array;
   totalBlocks: Float64Array;
+  /** See `EngineView`. */
+  maxSequences: Float64Array;
+  capacityBlocks: Float64Array;
+  passNs: Float64Array;
+  passStart: Float64Array;
+  contextTokenNs: Float64Array;
   /** Sequence number of the last KV events taken, -1 for none. */
   kvSequence: Float64Array;
 }
@@ -63,7 +80,36 @@ export function createEngineColumns(entries: readonly EngineEntry[]): EngineColu
     waitingSequences: zeros(),
     usedBlocks: zeros(),
     totalBlocks: zeros(),
+    ...profileColumns(entries),
     kvSequence: zeros().fill(-1),
+  };
+}
+
+const noProfile: EngineProfile = { maxSequences: 0, capacityBlocks: 0, passNs: [0], contextTokenNs: 0 };
+
+function profileColumns(
+  entries: readonly EngineEntry[],
+): Pick<EngineColumns, 'maxSequences' | 'capacityBlocks' | 'passNs' | 'passStart' | 'contextTokenNs'> {
+  const starts = new Map<EngineProfile, number>();
+  const table: number[] = [];
+  for (const { profile = noProfile } of entries) {
+    if (starts.has(profile)) continue;
+    if (profile.passNs.length !== profile.maxSequences + 1)
+      throw new KernelError(
+        'bad-model',
+        `an engine profile has ${profile.passNs.length} pass times for up to ${profile.maxSequences} sequences; give one for each count from 0`,
+      );
+    starts.set(profile, table.length);
+    table.push(...profile.passNs);
+  }
+  const column = (value: (profile: EngineProfile) => number): Float64Array =>
+    Float64Array.from(entries, ({ profile = noProfile }) => value(profile));
+  return {
+    maxSequences: column(({ maxSequences }) => maxSequences),
+    capacityBlocks: column(({ capacityBlocks }) => capacityBlocks),
+    passNs: Float64Array.from(table),
+    passStart: column((profile) => starts.get(profile) as number),
+    contextTokenNs: column(({ contextTokenNs }) => contextTokenNs),
   };
 }
 

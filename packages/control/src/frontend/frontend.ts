@@ -4,6 +4,7 @@ import {
   engineState,
   finished,
   firstToken,
+  kvArrived,
   kvEvents,
   linkReport,
   loadReport,
@@ -17,6 +18,7 @@ import {
   tierHits,
   tokens,
 } from '@braess/protocol';
+import { siteOf } from '../oracle/site.js';
 import { policyFailure, thrownFault } from '../policy/policy.js';
 import { release, replicaLoad, sendReplicaLoad, syncDue, takeReplicaLoad } from './account.js';
 import { type EngineColumns, engineOf, engineStatus, takeLoadReport } from './engines.js';
@@ -48,6 +50,7 @@ const messages = {
   prefilled,
   tierHits,
   firstToken,
+  kvArrived,
   tokens,
   finished,
   refused,
@@ -126,6 +129,10 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         placeDecode(desk, state, context, slot);
         drainQueues(desk, state, context);
       },
+      kvArrived: (state: FrontendState, view) => {
+        const slot = slotAt(state, view.request, view.sender);
+        if (slot >= 0) release(desk, state, slot, charge.transfer);
+      },
       firstToken: (state: FrontendState, view, context) => {
         const slot = slotAt(state, view.request, view.sender);
         if (slot < 0) return;
@@ -138,6 +145,7 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         slots.transferEndNs[slot] = view.transferEndNs;
         slots.transferBytes[slot] = view.transferBytes;
         slots.networkTier[slot] = view.networkTier;
+        release(desk, state, slot, charge.transfer);
         if ((slots.charges[slot]! & charge.prefillTokens) === 0) return;
         release(desk, state, slot, charge.prefillTokens);
         drainQueues(desk, state, context);
@@ -184,7 +192,8 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         if (state.telemetryLost) state.counters.droppedReports++;
         if (state.telemetryLost || oracle?.policy.observe === undefined) return;
         const { link, utilisation, transferBytes, flows, marks, pausedNs } = view;
-        const observation = { nowNs: context.now, link, utilisation, transferBytes, flows, marks, pausedNs };
+        const site = siteOf(settings.site, state.engines.count);
+        const observation = { nowNs: context.now, link, utilisation, transferBytes, flows, marks, pausedNs, site };
         try {
           oracle.policy.observe(observation, oracle.parameters, state.oracle);
         } catch (thrown) {

@@ -1,5 +1,6 @@
 import { KernelError } from '@braess/kernel';
 import type { KvEventColumns } from '@braess/protocol';
+import type { NetworkSite } from '../oracle/site.js';
 import type { AdmissionPolicy, OraclePolicy } from '../policy/control-policies.js';
 import type { BoundPolicy } from '../policy/policy.js';
 import type { RouterPolicy } from '../policy/router-policy.js';
@@ -31,8 +32,12 @@ export interface FrontendOptions {
   readonly admission?: BoundPolicy<AdmissionPolicy>;
   readonly overlap?: OverlapIndex;
   readonly oracle?: BoundPolicy<OraclePolicy>;
-  /** KV bytes of a token, for the oracle's question. */
+  /** What is known of the network beforehand; default nothing. */
+  readonly site?: NetworkSite;
+  /** KV bytes of a token: what a transfer is said to move. */
   readonly kvBytesPerToken?: number;
+  /** Share of KV memory that a decode engine must keep free with a request there, by this frontend's own account; default what the decode policy says. */
+  readonly memoryReserve?: number;
   readonly queue?: QueueOptions;
   /** Places a request is sent to at most, the first included, before it is rejected or failed (default 3). */
   readonly maxAttempts?: number;
@@ -74,10 +79,18 @@ export interface QueueOptions {
 
 /** Options with all defaults. */
 export interface FrontendSettings
-  extends Required<Omit<FrontendOptions, 'admission' | 'overlap' | 'oracle' | 'queue' | 'decisions' | 'replicaSync' | 'controller'>> {
+  extends Required<
+    Omit<
+      FrontendOptions,
+      'admission' | 'overlap' | 'oracle' | 'site' | 'memoryReserve' | 'queue' | 'decisions' | 'replicaSync' | 'controller'
+    >
+  > {
   readonly admission: BoundPolicy<AdmissionPolicy> | undefined;
   readonly overlap: OverlapIndex | undefined;
   readonly oracle: BoundPolicy<OraclePolicy> | undefined;
+  readonly site: NetworkSite | undefined;
+  /** Share of KV memory that decode engines keep free; absent: they judge for themselves. */
+  readonly memoryReserve: number | undefined;
   readonly queue: Required<QueueOptions>;
   readonly decisions: { readonly every: number; readonly candidates: number };
   readonly replicaSync: FrontendOptions['replicaSync'];
@@ -108,6 +121,8 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
     // An index that no policy reads is not kept: its events are passed over.
     overlap: readsOverlap(options) ? options.overlap : undefined,
     oracle: options.oracle,
+    site: options.site,
+    memoryReserve: options.memoryReserve ?? decodeReserve(options.decodeRouter),
     queue,
     decisions,
     replicaSync: options.replicaSync,
@@ -129,9 +144,22 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
   return settings;
 }
 
-/** Whether the frontends want KV events: whether a router policy reads overlap and there is an index. */
-export function readsOverlap(options: Pick<FrontendOptions, 'prefillRouter' | 'overlap'>): boolean {
-  return options.overlap !== undefined && options.prefillRouter.policy.reads?.overlap === true;
+/** Whether an index is kept: whether a router policy reads overlap and there is one. */
+function readsOverlap(options: FrontendOptions): boolean {
+  return options.overlap !== undefined && (readsPrefillOverlap(options.prefillRouter) || readsDecodeOverlap(options.decodeRouter));
+}
+
+/** Whether a router's policy wants to know what engines of the first stage hold, and what decode engines do. */
+export function readsPrefillOverlap(router: BoundPolicy<RouterPolicy>): boolean {
+  return router.policy.reads?.overlap === true;
+}
+
+export function readsDecodeOverlap(router: BoundPolicy<RouterPolicy>): boolean {
+  return router.policy.reads?.decodeOverlap === true;
+}
+
+function decodeReserve({ policy, parameters }: BoundPolicy<RouterPolicy>): number | undefined {
+  return policy.reserve?.(parameters);
 }
 
 function readsNetwork(options: FrontendOptions): boolean {

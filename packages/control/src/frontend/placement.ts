@@ -1,5 +1,6 @@
 import { cancel, decode, outcome, type PromptBlocks, prefill } from '@braess/protocol';
-import { chargeDecode, chargePrefill, noteLoadChange, release } from './account.js';
+import { siteOf } from '../oracle/site.js';
+import { chargeDecode, chargePrefill, chargeTransfer, noteLoadChange, release } from './account.js';
 import { engineRole } from './engines.js';
 import { recordedReason } from './request-records.js';
 import { allBusy, engineMayCome, noEngine, route, tokensToCompute } from './routing.js';
@@ -73,6 +74,7 @@ function dispatchFirst(desk: FrontendDesk, state: FrontendState, context: Fronte
 function dispatchDecode(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, engine: number): void {
   const { slots, engines } = state;
   chargeDecode(desk, state, slot, engine);
+  chargeTransfer(state, slot, transferTier(desk, state, slot, engine));
   slots.decodeEngine[slot] = engine;
   slots.stage[slot] = slotStage.decode;
   context.sendBody(
@@ -87,6 +89,13 @@ function dispatchDecode(desk: FrontendDesk, state: FrontendState, context: Front
     slots.priority[slot]!,
   );
   noteLoadChange(desk, state, context);
+}
+
+/** Network distance that the router was told, else what the topology says. */
+function transferTier(desk: FrontendDesk, state: FrontendState, slot: number, engine: number): number {
+  const told = desk.view.network?.tier[engine] ?? -1;
+  if (told >= 0) return told;
+  return siteOf(desk.settings.site, state.engines.count).tiersFrom(state.slots.prefillEngine[slot]!)[engine]!;
 }
 
 /** Engines have come free or come back: whoever waits goes, in the order of the queues. */
@@ -146,7 +155,7 @@ export function loseAttempt(desk: FrontendDesk, state: FrontendState, context: F
     return;
   }
   if (slots.stage[slot] === slotStage.waitingDecode) removeWaiting(state.decodeQueue, slots.heapPlace, slot);
-  release(desk, state, slot, charge.prefillTokens | charge.prefillEngine | charge.decodeEngine);
+  release(desk, state, slot, charge.prefillTokens | charge.prefillEngine | charge.decodeEngine | charge.transfer);
   forgetProgress(slots, slot);
   slots.attempts[slot]!++;
   counters.retries++;
@@ -175,7 +184,7 @@ export function refuseAttempt(
 ): void {
   const { slots, counters } = state;
   const decoding = slots.stage[slot] === slotStage.decode;
-  release(desk, state, slot, decoding ? charge.decodeEngine : charge.prefillTokens | charge.prefillEngine);
+  release(desk, state, slot, decoding ? charge.decodeEngine | charge.transfer : charge.prefillTokens | charge.prefillEngine);
   if (decoding) slots.stage[slot] = slotStage.waitingDecode;
   if (permanent || slots.attempts[slot]! >= desk.settings.maxAttempts) {
     rejectPlaced(desk, state, context, slot, permanent ? recordedReason.tooLong : recordedReason.queueFull);

@@ -1,8 +1,10 @@
+import { networkTiers, siteOf } from '../oracle/site.js';
 import { policyFailure, thrownFault } from '../policy/policy.js';
 import { routerStage } from '../policy/router-policy.js';
 import { chooseEngine } from '../router/ask.js';
 import { recordDecision } from './decisions.js';
-import { engineStatus } from './engines.js';
+import { type EngineColumns, engineStatus } from './engines.js';
+import { readsDecodeOverlap } from './options.js';
 import { type FrontendContext, type FrontendDesk, type FrontendState, sizeDesk } from './state.js';
 
 /** Why there is no engine: all are at a limit, or there is none that serves the stage. */
@@ -37,9 +39,14 @@ function collectCandidates(desk: FrontendDesk, state: FrontendState, slot: numbe
   view.candidates = list;
   view.count = count;
   if (count === 0) return noEngine;
-  const limited = maxEngineRequests !== Number.POSITIVE_INFINITY || (!decode && maxEnginePrefillTokens !== Number.POSITIVE_INFINITY);
+  const reserve = decode ? settings.memoryReserve : undefined;
+  const limited =
+    reserve !== undefined ||
+    maxEngineRequests !== Number.POSITIVE_INFINITY ||
+    (!decode && maxEnginePrefillTokens !== Number.POSITIVE_INFINITY);
   if (avoid < 0 && !limited) return count;
   const { activeRequests, activePrefillTokens } = state.engines;
+  const needBlocks = Math.ceil(state.slots.inputTokens[slot]! / settings.blockTokens);
   let left = 0;
   let eligible = 0;
   for (let place = 0; place < count; place++) {
@@ -48,12 +55,19 @@ function collectCandidates(desk: FrontendDesk, state: FrontendState, slot: numbe
     eligible++;
     if (activeRequests[engine]! >= maxEngineRequests) continue;
     if (!decode && activePrefillTokens[engine]! >= maxEnginePrefillTokens) continue;
+    if (reserve !== undefined && !hasRoom(state.engines, engine, needBlocks, reserve)) continue;
     free[left++] = engine;
   }
   view.candidates = free;
   view.count = left;
   if (eligible === 0) return noEngine;
   return left === 0 ? allBusy : left;
+}
+
+/** Whether an engine can take so many blocks and keep its reserve. An empty one judges for itself, so that nobody waits for ever. */
+function hasRoom(engines: EngineColumns, engine: number, needBlocks: number, reserve: number): boolean {
+  const used = engines.activeBlocks[engine]!;
+  return used === 0 || engines.capacityBlocks[engine] === 0 || used + needBlocks <= engines.capacityBlocks[engine]! * (1 - reserve);
 }
 
 export function fillRequest(desk: FrontendDesk, state: FrontendState, slot: number): void {
@@ -78,10 +92,15 @@ function fillView(desk: FrontendDesk, state: FrontendState, context: FrontendCon
   if (decode) {
     view.stage = routerStage.decode;
     view.prefillEngine = state.slots.prefillEngine[slot]!;
-    if (desk.settings.oracle !== undefined && desk.settings.decodeRouter.policy.reads?.network === true) askOracle(desk, state, slot);
+    view.transferBytes = state.slots.inputTokens[slot]! * desk.settings.kvBytesPerToken;
+    view.tierTransfers = state.tierTransfers;
+    view.sourceTransfers = state.sourceTransfers.subarray(networkTiers * view.prefillEngine, networkTiers * (view.prefillEngine + 1));
+    if (readsDecodeOverlap(desk.settings.decodeRouter)) readOverlap(desk, state, slot);
+    if (desk.settings.oracle !== undefined && desk.settings.decodeRouter.policy.reads?.network === true) askOracle(desk, state);
   } else {
     view.stage = state.firstStageHasPrefill ? routerStage.prefill : routerStage.aggregated;
     view.prefillEngine = -1;
+    view.transferBytes = 0;
     readOverlap(desk, state, slot);
   }
 }
@@ -105,18 +124,21 @@ export function tokensToCompute(desk: FrontendDesk, state: FrontendState, slot: 
   return Math.max(1, state.slots.inputTokens[slot]! - most * desk.settings.blockTokens);
 }
 
-function askOracle(desk: FrontendDesk, state: FrontendState, slot: number): void {
+function askOracle(desk: FrontendDesk, state: FrontendState): void {
   const { network, view, settings } = desk;
   const oracle = settings.oracle as NonNullable<typeof settings.oracle>;
   network.tier.fill(-1);
+  network.bytesPerSecond.fill(Number.NaN);
+  network.latencyNs.fill(Number.NaN);
   network.transferNs.fill(Number.NaN);
   network.congestion.fill(Number.NaN);
   const question = {
     nowNs: view.nowNs,
     prefillEngine: view.prefillEngine,
-    transferBytes: state.slots.inputTokens[slot]! * settings.kvBytesPerToken,
+    transferBytes: view.transferBytes,
     candidates: view.candidates,
     count: view.count,
+    site: siteOf(settings.site, state.engines.count),
   };
   try {
     oracle.policy.answer(question, network, oracle.parameters, state.oracle, desk.random.oracle);

@@ -5,7 +5,7 @@ import { charge, freeSlot, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { removeWaiting } from './waiting-queue.js';
 
-const allCharges = charge.prefillTokens | charge.prefillEngine | charge.decodeEngine;
+const allCharges = charge.prefillTokens | charge.prefillEngine | charge.decodeEngine | charge.transfer;
 
 /** Ends a request: account, counters, records, the client's answer, and the slot is free. `ended` is a value of the protocol's `outcome`. */
 export function settle(

@@ -4,7 +4,7 @@ import type { PromptBlocks } from '@braess/protocol';
 export const slotStage = { free: 0, waitingFirst: 1, prefill: 2, waitingDecode: 3, decode: 4, aggregated: 5 } as const;
 
 /** What a request weighs in the account of its engines. */
-export const charge = { prefillTokens: 1, prefillEngine: 2, decodeEngine: 4 } as const;
+export const charge = { prefillTokens: 1, prefillEngine: 2, decodeEngine: 4, transfer: 8 } as const;
 
 /** Requests in flight in columns; slots are reused, so the table is as large as the most ever in flight. Times in ns, -1 for never; engines by number, -1 for none. */
 export interface RequestSlots {
@@ -28,6 +28,8 @@ export interface RequestSlots {
   /** The engine that last refused or lost it: another is preferred. */
   avoidEngine: Int32Array;
   chargedTokens: Float64Array;
+  /** Tier of its KV transfer while that is charged. */
+  transferTier: Int8Array;
   arrivalNs: Float64Array;
   queuedNs: Float64Array;
   prefillStartNs: Float64Array;
@@ -66,6 +68,7 @@ export function createSlots(capacity: number): RequestSlots {
     decodeEngine: new Int32Array(capacity),
     avoidEngine: new Int32Array(capacity),
     chargedTokens: new Float64Array(capacity),
+    transferTier: new Int8Array(capacity),
     arrivalNs: new Float64Array(capacity),
     queuedNs: new Float64Array(capacity),
     prefillStartNs: new Float64Array(capacity),

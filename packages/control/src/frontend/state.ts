@@ -1,4 +1,5 @@
 import type { Context } from '@braess/kernel';
+import { networkTiers } from '../oracle/site.js';
 import { type BoundPolicy, bindPolicy, policyState, type Random } from '../policy/policy.js';
 import type { NetworkView, RouterPolicy, RouterRequest, RouterView } from '../policy/router-policy.js';
 import { createEngineColumns, type EngineColumns, engineRole, engineStatus } from './engines.js';
@@ -49,6 +50,9 @@ export interface FrontendState {
   oracle: unknown;
   overlap: unknown;
   telemetryLost: boolean;
+  /** KV transfers of this frontend under way: by tier, and by prefill engine and tier. */
+  tierTransfers: Float64Array;
+  sourceTransfers: Float64Array;
   decisions: number;
   syncArmed: boolean;
   /** Parameters of the routers; null while they are those of the scenario. */
@@ -83,6 +87,8 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     oracle: oracle === undefined ? null : policyState(oracle, count),
     overlap: settings.overlap?.createState(count) ?? null,
     telemetryLost: false,
+    tierTransfers: new Float64Array(networkTiers),
+    sourceTransfers: new Float64Array(networkTiers * count),
     decisions: 0,
     syncArmed: false,
     ...ownParameters(settings, setup?.parameters),
@@ -151,7 +157,7 @@ export interface FrontendDesk {
   readonly settings: FrontendSettings;
   readonly view: Writable<RouterView>;
   readonly request: Writable<RouterRequest>;
-  readonly network: { tier: Float64Array; transferNs: Float64Array; congestion: Float64Array } & NetworkView;
+  readonly network: { -readonly [Column in keyof NetworkView]: Float64Array };
   /** Overlap by engine; `zeros` stands in for it where there is none. */
   overlap: Int32Array;
   zeros: Int32Array;
@@ -166,7 +172,8 @@ export interface FrontendDesk {
 export function createDesk(settings: FrontendSettings): FrontendDesk {
   const none = new Int32Array(0);
   const unread = new Float64Array(0);
-  const network = { tier: unread, transferNs: unread, congestion: unread };
+  const network = { tier: unread, bytesPerSecond: unread, latencyNs: unread, transferNs: unread, congestion: unread };
+  const noTransfers = new Float64Array(networkTiers);
   const draw = (stream: (typeof frontendStreams)[number]) => (): number => (desk.context as FrontendContext).random(stream);
   const desk: FrontendDesk = {
     settings,
@@ -180,6 +187,9 @@ export function createDesk(settings: FrontendSettings): FrontendDesk {
       overlapBlocks: none,
       network: null,
       prefillEngine: -1,
+      transferBytes: 0,
+      tierTransfers: noTransfers,
+      sourceTransfers: noTransfers,
       scores: unread,
     },
     request: { request: 0, inputTokens: 0, outputTokens: 0, tenant: 0, priority: 0, attempt: 1 },
@@ -207,6 +217,8 @@ export function sizeDesk(desk: FrontendDesk, count: number): void {
   desk.free = new Int32Array(count);
   desk.scores = new Float64Array(count);
   desk.network.tier = new Float64Array(count);
+  desk.network.bytesPerSecond = new Float64Array(count);
+  desk.network.latencyNs = new Float64Array(count);
   desk.network.transferNs = new Float64Array(count);
   desk.network.congestion = new Float64Array(count);
 }

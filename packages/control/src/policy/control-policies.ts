@@ -1,3 +1,4 @@
+import type { NetworkSite } from '../oracle/site.js';
 import { definePolicy, type Policy, type Random } from './policy.js';
 import type { EngineView, RouterRequest } from './router-policy.js';
 
@@ -64,11 +65,14 @@ export interface OracleQuestion {
   /** Engines asked about: `candidates[0] .. candidates[count - 1]`. */
   readonly candidates: EngineView['role'];
   readonly count: number;
+  readonly site: NetworkSite;
 }
 
 /** Where an oracle writes, by engine: see `NetworkView`. */
 export interface OracleAnswer {
   readonly tier: Float64Array;
+  readonly bytesPerSecond: Float64Array;
+  readonly latencyNs: Float64Array;
   readonly transferNs: Float64Array;
   readonly congestion: Float64Array;
 }
@@ -82,10 +86,13 @@ export interface LinkObservation {
   readonly flows: number;
   readonly marks: number;
   readonly pausedNs: number;
+  readonly site: NetworkSite;
 }
 
 /** Predicts transfers from what telemetry told it. What it does not write stays unknown (-1, NaN). */
 export interface OraclePolicy<Parameters = unknown, State = unknown> extends Policy<'oracle', Parameters> {
+  /** Period of link reports it wants, ns; 0: each change as it happens. `router.linkReportMs` of the scenario overrides it; default 1 s. */
+  linkReportNs?(parameters: Parameters): number;
   createState?(parameters: Parameters, engines: number): State;
   /** A link report has arrived. */
   observe?(observation: LinkObservation, parameters: Parameters, state: State): void;

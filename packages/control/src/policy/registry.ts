@@ -1,8 +1,11 @@
 import { z } from 'zod';
 import { adaptiveController, gradientController, hysteresisController, poaController } from '../controller/policies.js';
 import { admitAll, admitBelowLimit } from '../frontend/admission.js';
+import { exactOracle, periodicOracle, staticTierOracle } from '../oracle/tier-oracles.js';
 import { schedulePlanner, staticPlanner } from '../planner/policies.js';
 import { leastLoadedRouter, powerOfTwoRouter, randomRouter, roundRobinRouter } from '../router/balance.js';
+import { cacheAwareRouter, claRouter, loadAwareRouter } from '../router/decode/cache-and-load.js';
+import { netkvRouter, netkvSelfRouter, netkvStaticRouter } from '../router/decode/netkv.js';
 import { kvRouter } from '../router/kv.js';
 import type { Policy, PolicyKind } from './policy.js';
 
@@ -12,6 +15,15 @@ const builtIn: readonly Policy[] = [
   powerOfTwoRouter,
   leastLoadedRouter,
   kvRouter,
+  cacheAwareRouter,
+  loadAwareRouter,
+  claRouter,
+  netkvStaticRouter,
+  netkvSelfRouter,
+  netkvRouter,
+  staticTierOracle,
+  exactOracle,
+  periodicOracle,
   admitAll,
   admitBelowLimit,
   staticPlanner,

@@ -27,12 +27,25 @@ export interface EngineView {
   readonly waitingSequences: ReadonlyColumn;
   readonly usedBlocks: ReadonlyColumn;
   readonly totalBlocks: ReadonlyColumn;
+  /** Fixed facts of the engine, 0 where they are unknown: most sequences of a pass, KV blocks in all. */
+  readonly maxSequences: ReadonlyColumn;
+  readonly capacityBlocks: ReadonlyColumn;
+  /**
+   * Its profile: a decode pass of b sequences takes `passNs[passStart[engine] + b]` (b from 0 to `maxSequences`) and `contextTokenNs` for each token attended
+   * to, ns. All 0 where it has none.
+   */
+  readonly passNs: ReadonlyColumn;
+  readonly passStart: ReadonlyColumn;
+  readonly contextTokenNs: ReadonlyColumn;
 }
 
 /** What a network oracle says about moving a request's KV from its prefill engine to each engine. */
 export interface NetworkView {
-  /** Topology distance, 0 nearest, -1 unknown. */
+  /** Topology distance, 0 nearest (see `networkTiers`), -1 unknown. */
   readonly tier: ReadonlyColumn;
+  /** Bandwidth of a transfer that has the network to itself, and one-way latency; NaN unknown. */
+  readonly bytesPerSecond: ReadonlyColumn;
+  readonly latencyNs: ReadonlyColumn;
   /** Expected time of the whole transfer; NaN unknown. */
   readonly transferNs: ReadonlyColumn;
   /** 0 idle .. 1 saturated; NaN unknown. */
@@ -49,12 +62,17 @@ export interface RouterView {
   readonly candidates: ReadonlyColumn;
   readonly count: number;
   readonly engines: EngineView;
-  /** Leading blocks of the prompt that each engine is believed to hold. All 0 unless the policy reads overlap, and in the decode stage. */
+  /** Leading blocks of the prompt that each engine is believed to hold. All 0 unless the policy reads overlap (in the decode stage: `decodeOverlap`). */
   readonly overlapBlocks: ReadonlyColumn;
   /** The oracle's answer in the decode stage, null without an oracle or when the policy does not read it. */
   readonly network: NetworkView | null;
   /** The engine that holds the prompt's KV in the decode stage, else -1. */
   readonly prefillEngine: number;
+  /** KV of the whole prompt, bytes; 0 outside the decode stage. */
+  readonly transferBytes: number;
+  /** By tier: KV transfers that this frontend started and that have not ended, all, and those from `prefillEngine`. */
+  readonly tierTransfers: ReadonlyColumn;
+  readonly sourceTransfers: ReadonlyColumn;
   /** By engine: a policy may write its cost of each candidate here (lower is better); decision records show it. */
   readonly scores: Float64Array;
 }
@@ -74,7 +92,9 @@ export interface RouterRequest {
 /** Chooses the engine for a request. Give either `cost` (the lowest wins, ties at random) or `choose`. */
 export interface RouterPolicy<Parameters = unknown, State = unknown> extends Policy<'router', Parameters> {
   /** What the view must hold for it; what no policy reads is not computed. */
-  readonly reads?: { readonly overlap?: boolean; readonly network?: boolean };
+  readonly reads?: { readonly overlap?: boolean; readonly decodeOverlap?: boolean; readonly network?: boolean };
+  /** Share of KV memory that a decode engine must keep free with the request there, by this frontend's own account; an engine that cannot is no candidate. */
+  reserve?(parameters: Parameters): number;
   /** Plain data that the policy may change when it is asked. Each stage has its own. */
   createState?(parameters: Parameters, engines: number): State;
   /** Cost of one candidate, any finite number; lower is better. */

@@ -1,9 +1,12 @@
+import { networkTiers } from '../oracle/site.js';
 import type { EngineView, NetworkView, RouterView } from '../policy/router-policy.js';
 
 /** One engine of a view made by hand; what is left out is 0 (`reportedAtNs`: -1). */
-export interface EngineSample extends Partial<Record<Exclude<keyof EngineView, 'count' | 'names'>, number>> {
+export interface EngineSample extends Partial<Record<Exclude<keyof EngineView, 'count' | 'names' | 'passNs' | 'passStart'>, number>> {
   readonly name?: string;
   readonly overlapBlocks?: number;
+  /** Time of a decode pass of 0, 1, ... sequences, ns. */
+  readonly passNs?: readonly number[];
 }
 
 export interface RouterViewSample {
@@ -15,11 +18,15 @@ export interface RouterViewSample {
   readonly network?: NetworkView;
   readonly nowNs?: number;
   readonly prefillEngine?: number;
+  readonly transferBytes?: number;
+  readonly tierTransfers?: readonly number[];
+  readonly sourceTransfers?: readonly number[];
 }
 
 /** A view made by hand, to try a router policy without a run. */
 export function createRouterView(sample: RouterViewSample): RouterView {
-  const { engines, network = null, nowNs = 0, prefillEngine = -1 } = sample;
+  const { engines, network = null, nowNs = 0, prefillEngine = -1, transferBytes = 0 } = sample;
+  const noTransfers = new Float64Array(networkTiers);
   const candidates = [...(sample.candidates ?? engines.keys())].sort((a, b) => a - b);
   return {
     nowNs,
@@ -31,6 +38,9 @@ export function createRouterView(sample: RouterViewSample): RouterView {
     overlapBlocks: engines.map((engine) => engine.overlapBlocks ?? 0),
     network,
     prefillEngine,
+    transferBytes,
+    tierTransfers: sample.tierTransfers ?? noTransfers,
+    sourceTransfers: sample.sourceTransfers ?? noTransfers,
     scores: new Float64Array(engines.length),
   };
 }
@@ -39,6 +49,9 @@ export function createRouterView(sample: RouterViewSample): RouterView {
 export function createEngineView(engines: readonly EngineSample[]): EngineView {
   const column = (key: keyof EngineSample): Float64Array =>
     Float64Array.from(engines, (engine) => (engine[key] as number | undefined) ?? (key === 'reportedAtNs' ? -1 : 0));
+  const passes = engines.map(({ passNs = [0], maxSequences = 0 }) =>
+    Array.from({ length: maxSequences + 1 }, (_, batch) => passNs[Math.min(batch, passNs.length - 1)] ?? 0),
+  );
   return {
     count: engines.length,
     names: engines.map((engine, index) => engine.name ?? `engine${index}`),
@@ -52,5 +65,10 @@ export function createEngineView(engines: readonly EngineSample[]): EngineView {
     waitingSequences: column('waitingSequences'),
     usedBlocks: column('usedBlocks'),
     totalBlocks: column('totalBlocks'),
+    maxSequences: column('maxSequences'),
+    capacityBlocks: column('capacityBlocks'),
+    passNs: Float64Array.from(passes.flat()),
+    passStart: Float64Array.from(passes, (_, engine) => passes.slice(0, engine).reduce((sum, { length }) => sum + length, 0)),
+    contextTokenNs: column('contextTokenNs'),
   };
 }

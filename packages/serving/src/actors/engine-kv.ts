@@ -1,8 +1,8 @@
 import type { ActorId, Context } from '@braess/kernel';
-import { cancelTransfer, releaseKv, startTransfer, transferEnded } from '@braess/protocol';
+import { cancelTransfer, kvArrived, releaseKv, startTransfer, transferEnded } from '@braess/protocol';
 import { transferDone } from '../engine.js';
 import { type EngineActorState, requestKind } from './engine-actor-state.js';
-import { boundaryDelayNs, type EngineScope } from './engine-scope.js';
+import { boundaryDelayNs, type EngineScope, speechDelayNs } from './engine-scope.js';
 import { dropInquiry, fetchBlocks, type Inquiry } from './onboarding.js';
 
 /** Slots in the number of a transfer; the rest of it counts, so that a reused slot never takes another's transfer for its own. */
@@ -116,6 +116,10 @@ export function endMove<Pool>(
   columns.transferBytes[slot] = movedBytes;
   columns.networkTier[slot] = networkTier;
   totals.transferBytes += movedBytes;
+  if (scope.options.arrivalReports === true) {
+    const delayNs = scope.options.controlDelayNs + speechDelayNs(state, context.now);
+    context.send(columns.frontend[slot] as ActorId, kvArrived, delayNs, columns.request[slot]!);
+  }
   transferDone(engine, scope.options.blocks, slot, context.now);
   // After the passes that are over have taken their blocks.
   scope.options.blocks.computed?.(engine.pool, slot, engine.requests.promptTokens[slot]! - 1);

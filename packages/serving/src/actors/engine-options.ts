@@ -54,6 +54,8 @@ export interface EngineKindOptions<Pool> {
   readonly firstTokenAt?: 'decode' | 'prefill';
   /** Whether a request's client wants every token as it comes. */
   readonly streams?: (request: number) => boolean;
+  /** Tell the frontend when the KV of a request has arrived (default false). */
+  readonly arrivalReports?: boolean;
   /** Load reports go to these actors each period while the engine has work, and once after. */
   readonly loadReports?: { readonly to: readonly ActorReference[]; readonly periodNs: number };
   /** KV events go to these actors, gathered over the period (0: as they come). */

@@ -1,0 +1,40 @@
+import type { ReadonlyColumn } from '../policy/policy.js';
+
+/** Network distances: same node, same rack (or rail), same pod, across pods, across zones. */
+export const networkTiers = 5;
+
+/** What an operator's inventory says of the network. Nothing in it changes while the cluster runs: no load, no fault. */
+export interface NetworkSite {
+  /** Network distance of every engine from one, by engine: a value 0..4, or -1 where it is unknown. */
+  tiersFrom(engine: number): ReadonlyColumn;
+  /** By tier: bandwidth of a transfer that has the network to itself, and one-way latency; NaN where no pair has that distance. */
+  readonly tierBytesPerSecond: ReadonlyColumn;
+  readonly tierLatencyNs: ReadonlyColumn;
+  /** By tier: share of its links that background traffic is known to take. */
+  readonly tierBackground: ReadonlyColumn;
+  /** By tier: links that its transfers cross and nearer ones do not (NICs, leaf uplinks, core uplinks, zone links). */
+  readonly tierLinks: ReadonlyColumn;
+  /** By link: the tier it is counted in, -1 for links inside servers and to storage. */
+  readonly linkTier: ReadonlyColumn;
+}
+
+const unknown = new Float64Array(networkTiers).fill(Number.NaN);
+const none = new Float64Array(networkTiers);
+let unknownTiers = new Int8Array(0);
+
+/** A network of which nothing is known. */
+export const unknownSite: NetworkSite = {
+  tiersFrom: () => unknownTiers,
+  tierBytesPerSecond: unknown,
+  tierLatencyNs: unknown,
+  tierBackground: none,
+  tierLinks: none,
+  linkTier: unknownTiers,
+};
+
+/** The same for so many engines. */
+export function siteOf(site: NetworkSite | undefined, engines: number): NetworkSite {
+  if (site !== undefined) return site;
+  if (unknownTiers.length < engines) unknownTiers = new Int8Array(engines).fill(-1);
+  return unknownSite;
+}
