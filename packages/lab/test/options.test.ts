@@ -182,6 +182,14 @@ const cases: Record<string, Case> = {
   'router.frontends': { set: 'router.frontends=2' },
   'router.frontendBy': { ground: frontends, set: 'router.frontendBy=hash' },
   'router.replicaSyncMs': { ground: frontends, set: 'router.replicaSyncMs=10' },
+  'router.decode.reserve': {
+    ground: ['router.decode={policy: random}', 'serving[1].kvBlocks=150', ...busy],
+    set: 'router.decode={policy: random, reserve: 0.5}',
+  },
+  'router.linkReportMs': {
+    ground: ['router.decode={policy: netkv}', 'router.oracle={policy: periodic}'],
+    set: 'router.linkReportMs=50',
+  },
   'router.loadReportMs': { set: 'router.loadReportMs=20' },
   'router.kvEventMs': { set: 'router.kvEventMs=500' },
   'router.queue.order': { ground: limited, set: 'router.queue.order=wspt' },
