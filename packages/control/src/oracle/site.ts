@@ -23,7 +23,7 @@ const none = new Float64Array(networkTiers);
 let unknownTiers = new Int8Array(0);
 
 /** A network of which nothing is known. */
-export const unknownSite: NetworkSite = {
+const unknownSite: NetworkSite = {
   tiersFrom: () => unknownTiers,
   tierBytesPerSecond: unknown,
   tierLatencyNs: unknown,
