@@ -333,14 +333,16 @@ class FlowFabric {
     if (state.series.ticking) context.send(context.self, fabricReport, this.options.reportPeriodNs as number);
   }
 
-  /** Reports the last period to the subscribers. It rests only once it has told that nothing moves any more. */
+  /** Reports the last period to the subscribers. It rests a period later than the traffic, so that the last they hear is of a quiet network. */
   tell(state: FabricState, context: Context): void {
     this.advance(state, context);
-    const told = beatChanges(state.telling, state.network.allocator, context.now, this.links, (link, utilisation, movedBytes, flows) => {
+    beatChanges(state.telling, state.network.allocator, context.now, this.links, (link, utilisation, movedBytes, flows) => {
       this.tellLink(state, context, link, utilisation, movedBytes, flows);
     });
     this.setTimer(state, context);
-    state.telling.ticking = told > 0 || this.isAwake(state, context);
+    const lively = this.isAwake(state, context);
+    state.telling.ticking = lively || state.telling.lively;
+    state.telling.lively = lively;
     if (state.telling.ticking) context.send(context.self, fabricTell, this.tellPeriodNs);
   }
 

@@ -4,6 +4,8 @@ import { type LinkReading, linkUtilisation, readLinks } from './link-counters.js
 /** One rhythm of reading the counters of all links, and what was last told of each. Plain data. */
 export interface LinkBeat {
   ticking: boolean;
+  /** Something moved in the last period, or may have. */
+  lively: boolean;
   reading: LinkReading | null;
   readonly lastUtilisation: Float64Array;
   readonly lastFlows: Int32Array;
@@ -12,6 +14,7 @@ export interface LinkBeat {
 export function createLinkBeat(linkCount: number): LinkBeat {
   return {
     ticking: false,
+    lively: false,
     reading: null,
     lastUtilisation: new Float64Array(linkCount).fill(-1),
     lastFlows: new Int32Array(linkCount),
@@ -26,26 +29,23 @@ export function startBeat(beat: LinkBeat, allocator: FlowAllocator, nowNs: numbe
   return true;
 }
 
-/** Reads the counters and tells of those links whose period differs from what was last told; returns how many there were. */
+/** Reads the counters and tells of those links whose period differs from what was last told. */
 export function beatChanges(
   beat: LinkBeat,
   allocator: FlowAllocator,
   nowNs: number,
   links: Int32Array,
   tell: (link: number, utilisation: number, movedBytes: number, flows: number) => void,
-): number {
+): void {
   const before = beat.reading as LinkReading;
   const after = readLinks(allocator, nowNs);
   beat.reading = after;
-  let told = 0;
   for (const link of links) {
     const utilisation = linkUtilisation(before, after, link);
     const flows = after.flowCounts[link]!;
     if (utilisation === beat.lastUtilisation[link] && flows === beat.lastFlows[link]) continue;
     beat.lastUtilisation[link] = utilisation;
     beat.lastFlows[link] = flows;
-    told++;
     tell(link, utilisation, after.movedBytes[link]! - before.movedBytes[link]!, flows);
   }
-  return told;
 }
