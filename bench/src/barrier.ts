@@ -28,10 +28,10 @@ export default ticking;
 
 /** Wall time of one round of synchronisation between `shards` shards, in microseconds, measured for about `budgetMs`. */
 export async function measureBarrierMicroseconds(options: SteadyOptions & { readonly budgetMs?: number }): Promise<number> {
-  const { shards, budgetMs = 300 } = options;
+  const { shards, budgetMs = 600 } = options;
   // Shards that outnumber the cores take a turn of the scheduler each round.
   // On as many cores a round takes a microsecond or two once the compiler has settled, which takes tens of thousands of them.
-  const warmRounds = shards > availableParallelism() ? 200 : 60_000;
+  const warmRounds = shards > availableParallelism() ? 200 : 400_000;
   const result = await runSteady(
     ticking,
     { cells: shards },

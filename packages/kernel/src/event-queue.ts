@@ -159,8 +159,38 @@ export class EventQueue {
       }
       this.currentBucket = count - 1;
       if (this.farCount === 0) return false;
+      if (this.farCount <= insertionSortLimit) {
+        this.takeNearer();
+        return true;
+      }
       this.spreadFar();
     }
+  }
+
+  /** A handful of far events needs no rung: its nearer half is sorted straight into the bottom, and ends the rung. */
+  private takeNearer(): void {
+    const count = this.farCount;
+    const times = this.bottomTimes;
+    for (let i = 0; i < count; i++) {
+      this.bottomSlots[i] = this.farSlots[i] as number;
+      times[i] = this.farTimes[i] as number;
+    }
+    this.insertionSortBottom(0, count);
+    let taken = (count + 1) >> 1;
+    const endTime = times[taken - 1] as number;
+    while (taken < count && times[taken] === endTime) taken++;
+    for (let i = taken; i < count; i++) {
+      this.farSlots[i - taken] = this.bottomSlots[i] as number;
+      this.farTimes[i - taken] = times[i] as number;
+    }
+    this.farCount = count - taken;
+    this.bottomHead = 0;
+    this.bottomCount = taken;
+    // One bucket that is already being drained: what comes up to its end goes to the heap, what comes later is far.
+    this.rungStart = endTime;
+    this.bucketsPerNs = 1;
+    this.bucketCount = 1;
+    this.currentBucket = 0;
   }
 
   private drainBucket(head: number): void {

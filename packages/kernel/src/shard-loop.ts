@@ -135,9 +135,11 @@ export class ShardLoop {
     }
     const wantsStop = this.#host.wantsStop();
     this.#stopRequested = wantsStop;
-    this.#arrived.fill(0);
     this.#missing = shardCount - 1;
-    for (let to = 0; to < shardCount; to++) if (to !== shard) this.#sendFrame(to, wantsStop);
+    for (let to = 0; to < shardCount; to++) {
+      this.#arrived[to] = 0;
+      if (to !== shard) this.#sendFrame(to, wantsStop);
+    }
   }
 
   /** Takes in the frames of this round that have arrived; true when all have. */

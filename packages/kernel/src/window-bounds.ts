@@ -25,9 +25,12 @@ export class WindowBounds {
   /** @param firstNs first event by shard. @param silentUntilNs shards x shards, promised silence (0 for none). */
   compute(firstNs: Float64Array, silentUntilNs: Float64Array): void {
     const count = this.#shardCount;
-    this.#labels.set(firstNs);
-    this.#final.fill(0);
-    this.boundNs.fill(Number.POSITIVE_INFINITY);
+    // A loop, since a call of `fill` or `set` costs more than a handful of stores, and rounds are short.
+    for (let shard = 0; shard < count; shard++) {
+      this.#labels[shard] = firstNs[shard] as number;
+      this.#final[shard] = 0;
+      this.boundNs[shard] = Number.POSITIVE_INFINITY;
+    }
     for (let settled = 0; settled < count; settled++) {
       const from = this.#leastOpen();
       this.#final[from] = 1;
