@@ -56,11 +56,12 @@ function measureLoad(load: 'numeric' | 'body', batch: number, batchesPerSample: 
   let received = 0x243f6a88;
   let bytes = 0;
   const sendNumeric = (number: number): void => {
-    outgoing.append(number * 1000, number, number & 1023, (number * 7) & 1023, 3, 4, number, number + 0.5, -number, 0, 0, 0);
+    outgoing.append(number * 1000, number, number & 1023, (number * 7) & 1023, 3, 4);
+    outgoing.storeFields(4, number, number + 0.5, -number, 0, 0, 0);
     sent = fold(fold(sent, number), number * 3 + 1);
   };
   const sendBody = (number: number): void => {
-    outgoing.append(number * 1000, number, number & 1023, (number * 7) & 1023, 3 | bodyFlag, 0, 0, 0, 0, 0, 0, 0);
+    outgoing.append(number * 1000, number, number & 1023, (number * 7) & 1023, 3 | bodyFlag, 0);
     const request: Request = {
       requestId: number,
       worker: number & 1023,

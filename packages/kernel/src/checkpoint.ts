@@ -8,7 +8,7 @@ import { copyValue, packValue, unpackValue } from './plain-data.js';
 import { outsideSender } from './refusals.js';
 import type { ShardEngine } from './shard-engine.js';
 
-const { bodyFlag, cancelledTarget, kindMask, slotWords, stepOffset, targetOffset } = slotLayout;
+const { bodyFlag, cancelledTarget, fieldWords, kindMask, slotWords, stepOffset, targetOffset } = slotLayout;
 
 const magic = 'BRAESSCK';
 const formatVersion = 1;
@@ -176,7 +176,7 @@ function packEvents(engine: ShardEngine): EventPart {
     fieldCounts[index] = fieldCount;
     eventWords[used++] = slab.words[base] as number;
     eventWords[used++] = slab.words[base + 1] as number;
-    for (let field = 0; field < fieldCount; field++) eventWords[used++] = slab.words[base + 4 + field] as number;
+    for (let field = 0; field < fieldCount; field++) eventWords[used++] = slab.fields[slot * fieldWords + field] as number;
     if ((kindWord & bodyFlag) !== 0) bodies.push(slab.bodies[slot]);
   }
   return { eventWords: eventWords.slice(0, used), eventIntegers, fieldCounts, bodies };

@@ -1,11 +1,13 @@
 import { KernelError } from './errors.js';
 
 /**
- * All pending events of a shard in one typed array. An event is a slot; slot s owns the doubles from s * slotWords:
- *   0 time ns | 1 sender's sequence number | 2 step, sender (two int32) | 3 target, kind and flags (two int32) | 4..9 numeric fields
- * One record a slot, not one array a column: an event is then one or two cache lines.
+ * All pending events of a shard in two typed arrays. An event is a slot; slot s owns the doubles of `words` from s * slotWords:
+ *   0 time ns | 1 sender's sequence number | 2 step, sender (two int32) | 3 target, kind and flags (two int32)
+ * and its numeric fields are those of `fields` from s * fieldWords. The first are half a cache line: what orders and dispatches events stays
+ * dense, and fields are touched only by messages that have some.
  */
-const slotWords = 10;
+const slotWords = 4;
+const fieldWords = 6;
 
 /** Positions of the int32 halves inside a slot's record (index = slot * 2 * slotWords + offset). */
 const stepOffset = 4;
@@ -27,6 +29,7 @@ const cancelledTarget = -1;
  */
 export const slotLayout = {
   slotWords,
+  fieldWords,
   stepOffset,
   senderOffset,
   targetOffset,
@@ -41,13 +44,18 @@ export const slotLayout = {
 export interface EventCursor {
   words: Float64Array;
   integers: Int32Array;
+  fields: Float64Array;
+  /** First word of the slot in `words`, -1 outside a handler, and in `fields`. */
   base: number;
+  fieldsBase: number;
   body: unknown;
 }
 
 export class EventSlab {
   words: Float64Array<ArrayBuffer>;
   integers: Int32Array<ArrayBuffer>;
+  fields: Float64Array<ArrayBuffer>;
+  fieldIntegers: Int32Array<ArrayBuffer>;
   /** Links of free slots, and of queue buckets. */
   next: Int32Array<ArrayBuffer>;
   /** Bodies by slot, and about how many bytes each holds; touched only where the body flag is set. */
@@ -65,13 +73,16 @@ export class EventSlab {
   /** @param limitBytes greatest size of the slab, and of the bodies beside it; passing either throws a `limit` error. */
   constructor(limitBytes: number, wantedCapacity = 1024) {
     this.limitBytes = limitBytes;
-    this.maximumSlots = Math.max(1, Math.floor(limitBytes / (slotWords * 8 + 4)));
+    this.maximumSlots = Math.max(1, Math.floor(limitBytes / ((slotWords + fieldWords) * 8 + 4)));
     const initialCapacity = Math.min(wantedCapacity, this.maximumSlots);
     this.capacity = initialCapacity;
     this.words = new Float64Array(initialCapacity * slotWords);
     this.integers = new Int32Array(this.words.buffer);
+    this.fields = new Float64Array(initialCapacity * fieldWords);
+    this.fieldIntegers = new Int32Array(this.fields.buffer);
     this.next = new Int32Array(initialCapacity);
-    this.cursor = { words: this.words, integers: this.integers, base: -1, body: undefined };
+    const { words, integers, fields } = this;
+    this.cursor = { words, integers, fields, base: -1, fieldsBase: 0, body: undefined };
   }
 
   allocate(): number {
@@ -132,13 +143,18 @@ export class EventSlab {
     }
     const words = new Float64Array(capacity * slotWords);
     words.set(this.words);
+    const fields = new Float64Array(capacity * fieldWords);
+    fields.set(this.fields);
     const next = new Int32Array(capacity);
     next.set(this.next);
     this.words = words;
     this.integers = new Int32Array(words.buffer);
+    this.fields = fields;
+    this.fieldIntegers = new Int32Array(fields.buffer);
     this.next = next;
     this.cursor.words = words;
     this.cursor.integers = this.integers;
+    this.cursor.fields = fields;
     this.capacity = capacity;
   }
 }

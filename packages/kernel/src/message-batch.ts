@@ -29,20 +29,8 @@ export class MessageBatch {
     this.nameOf = nameOf;
   }
 
-  append(
-    timeNs: number,
-    sequence: number,
-    sender: number,
-    target: number,
-    kindWord: number,
-    fieldCount: number,
-    a: number,
-    b: number,
-    c: number,
-    d: number,
-    e: number,
-    f: number,
-  ): void {
+  /** Appends a message; `storeFields` or `appendBody` may complete it. */
+  append(timeNs: number, sequence: number, sender: number, target: number, kindWord: number, fieldCount: number): void {
     const at = this.used;
     if (at + headerWords + 6 > this.words.length) this.grow(target);
     const words = this.words;
@@ -53,17 +41,21 @@ export class MessageBatch {
     integers[2 * at + 5] = target;
     integers[2 * at + 6] = kindWord;
     integers[2 * at + 7] = fieldCount;
-    if (fieldCount > 0) {
-      words[at + 4] = a;
-      words[at + 5] = b;
-      words[at + 6] = c;
-      words[at + 7] = d;
-      words[at + 8] = e;
-      words[at + 9] = f;
-    }
     this.used = at + headerWords + fieldCount;
     this.count++;
     if (timeNs < this.earliestNs) this.earliestNs = timeNs;
+  }
+
+  /** The fields of the message just appended, `fieldCount` of them; the rest lands where the next message will be written. */
+  storeFields(fieldCount: number, a: number, b: number, c: number, d: number, e: number, f: number): void {
+    const at = this.used - fieldCount;
+    const words = this.words;
+    words[at] = a;
+    words[at + 1] = b;
+    words[at + 2] = c;
+    words[at + 3] = d;
+    words[at + 4] = e;
+    words[at + 5] = f;
   }
 
   /** The body of the message just appended with the body flag, and about how many bytes it holds. */

@@ -110,16 +110,16 @@ function fieldReader(index: number, cursor: EventCursor): () => number {
   // A constant offset a getter lets the compiler fold it.
   switch (index) {
     case 0:
-      return () => cursor.words[cursor.base + 4] as number;
+      return () => cursor.fields[cursor.fieldsBase] as number;
     case 1:
-      return () => cursor.words[cursor.base + 5] as number;
+      return () => cursor.fields[cursor.fieldsBase + 1] as number;
     case 2:
-      return () => cursor.words[cursor.base + 6] as number;
+      return () => cursor.fields[cursor.fieldsBase + 2] as number;
     case 3:
-      return () => cursor.words[cursor.base + 7] as number;
+      return () => cursor.fields[cursor.fieldsBase + 3] as number;
     case 4:
-      return () => cursor.words[cursor.base + 8] as number;
+      return () => cursor.fields[cursor.fieldsBase + 4] as number;
     default:
-      return () => cursor.words[cursor.base + 9] as number;
+      return () => cursor.fields[cursor.fieldsBase + 5] as number;
   }
 }

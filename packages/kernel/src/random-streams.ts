@@ -10,18 +10,23 @@ const twoToMinus32 = 2.3283064365386963e-10;
  */
 export class RandomStreams {
   private readonly words: Float64Array;
-  private readonly nameOf: (stream: number) => string;
+  private readonly seed: (stream: number) => void;
 
   constructor(count: number, nameOf: (stream: number) => string) {
-    this.words = new Float64Array(count * streamWords);
-    this.nameOf = nameOf;
+    const words = new Float64Array(count * streamWords);
+    this.words = words;
+    this.seed = (stream) => {
+      const state = seedrandom.alea(nameOf(stream), { state: true }).state() as seedrandom.State.Alea;
+      words.set([state.s0, state.s1, state.s2, state.c + 1], stream * streamWords);
+    };
   }
 
   /** The next number in [0, 1) of a stream. */
   draw(stream: number): number {
     const words = this.words;
     const base = stream * streamWords;
-    if (words[base + 3] === 0) this.seed(stream);
+    // Not called directly: each stream's first draw would have the compiler inline seeding into every draw, and then no draw into its handler.
+    if (words[base + 3] === 0) Reflect.apply(this.seed, undefined, [stream]);
     const t = 2091639 * (words[base] as number) + ((words[base + 3] as number) - 1) * twoToMinus32;
     words[base] = words[base + 1] as number;
     words[base + 1] = words[base + 2] as number;
@@ -41,14 +46,5 @@ export class RandomStreams {
 
   restore(stream: number, source: Float64Array, offset: number): void {
     this.words.set(source.subarray(offset, offset + streamWords), stream * streamWords);
-  }
-
-  private seed(stream: number): void {
-    const state = seedrandom.alea(this.nameOf(stream), { state: true }).state() as seedrandom.State.Alea;
-    const base = stream * streamWords;
-    this.words[base] = state.s0;
-    this.words[base + 1] = state.s1;
-    this.words[base + 2] = state.s2;
-    this.words[base + 3] = state.c + 1;
   }
 }

@@ -43,6 +43,13 @@ export function refuseDelay(model: Model, self: number, nowNs: number, type: Mes
   throw new KernelError('bad-time', `'${actorName(model, self)}' sends '${type.name}' with delay ${delayNs}: ${fault}`);
 }
 
+export function refuseStream(model: Model, self: number, stream: string, names: readonly string[]): never {
+  throw new KernelError(
+    'bad-value',
+    `kind '${kindOf(model, self).name}' declares no random stream '${stream}'; it has [${names.join(', ')}]: add it to 'streams'`,
+  );
+}
+
 /** @param least the declared lookahead, NaN when there is none. */
 export function refuseCrossing(model: Model, self: number, to: number, type: MessageType, delayNs: number, least: number): never {
   const { cellNames, cellOfActor, classOfCell, lookahead } = model;

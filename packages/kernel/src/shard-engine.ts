@@ -23,6 +23,7 @@ import {
   refuseDelay,
   refuseLoop,
   refuseMessage,
+  refuseStream,
 } from './refusals.js';
 import type { SilenceGates } from './silence-gates.js';
 import { strictContext } from './strict-context.js';
@@ -31,7 +32,8 @@ import { TimerTable } from './timer-table.js';
 
 const { actorKindMask, actorWords, cellWord, laneAWord, laneBWord, promisedFlag, sequenceDouble, shardWord, streamWord } = actorLayout;
 
-const { bodyFlag, cancelledTarget, kindMask, kindOffset, senderOffset, slotWords, stepOffset, targetOffset, timerFlag } = slotLayout;
+const { bodyFlag, cancelledTarget, fieldWords, kindMask, kindOffset, senderOffset, slotWords, stepOffset, targetOffset, timerFlag } =
+  slotLayout;
 
 /**
  * The events, actors and clock of one shard. It is also the `Context` its handlers see. The hot path (runBefore, send) does not allocate.
@@ -63,6 +65,9 @@ export class ShardEngine {
 
   private step = 0;
   private cancelledCount = 0;
+  /** Of the message just posted: how many fields it has, and to which shard it left. */
+  private postedFields = 0;
+  private postedTo = 0;
   private readonly handlers: (Handler | undefined)[];
   private readonly handlerStride: number;
   private readonly views: unknown[];
@@ -232,16 +237,21 @@ export class ShardEngine {
       word = (nameHashes[number] as number) ^ Math.imul(sender, 0x01000193);
       a = mixA(a, word);
       b = mixB(b, word);
-      const fieldsEnd = 2 * (base + 4 + (fieldCounts[number] as number));
-      for (let at = 2 * (base + 4); at < fieldsEnd; at += 2) {
-        let low = integers[at] as number;
-        let high = integers[at + 1] as number;
-        if ((high & 0x7ff00000) === 0x7ff00000 && ((high & 0xfffff) !== 0 || low !== 0)) {
-          low = 0; // NaN comes in many bit patterns.
-          high = 0x7ff80000;
+      const fieldCount = fieldCounts[number] as number;
+      if (fieldCount > 0) {
+        const fieldsBase = slot * fieldWords;
+        cursor.fieldsBase = fieldsBase;
+        const { fieldIntegers } = slab;
+        for (let at = 2 * fieldsBase; at < 2 * (fieldsBase + fieldCount); at += 2) {
+          let low = fieldIntegers[at] as number;
+          let high = fieldIntegers[at + 1] as number;
+          if ((high & 0x7ff00000) === 0x7ff00000 && ((high & 0xfffff) !== 0 || low !== 0)) {
+            low = 0; // NaN comes in many bit patterns.
+            high = 0x7ff80000;
+          }
+          a = mixA(mixA(a, low), high);
+          b = mixB(mixB(b, low), high);
         }
-        a = mixA(mixA(a, low), high);
-        b = mixB(mixB(b, low), high);
       }
       actorLines[line + laneAWord] = a;
       actorLines[line + laneBWord] = b;
@@ -278,15 +288,18 @@ export class ShardEngine {
   }
 
   send(to: ActorId, type: MessageType, delayNs: number, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): void {
-    this.post(to, type, delayNs, 0, undefined, a, b, c, d, e, f);
+    const slot = this.post(to, type, delayNs, 0, undefined);
+    if (this.postedFields > 0) this.storeFields(slot, a, b, c, d, e, f);
   }
 
   sendBody(to: ActorId, type: MessageType, delayNs: number, body: unknown, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): void {
-    this.post(to, type, delayNs, bodyFlag, body, a, b, c, d, e, f);
+    const slot = this.post(to, type, delayNs, bodyFlag, body);
+    if (this.postedFields > 0) this.storeFields(slot, a, b, c, d, e, f);
   }
 
   timer(type: MessageType, delayNs: number, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): TimerId {
-    const slot = this.post(this.self, type, delayNs, timerFlag, undefined, a, b, c, d, e, f);
+    const slot = this.post(this.self, type, delayNs, timerFlag, undefined);
+    if (this.postedFields > 0) this.storeFields(slot, a, b, c, d, e, f);
     this.timers.add(slot);
     return this.slab.words[slot * slotWords + 1] as number;
   }
@@ -303,14 +316,14 @@ export class ShardEngine {
   random(stream: string): number {
     const line = this.self * actorWords;
     const names = this.streamNames[(this.actorLines[line] as number) & actorKindMask] as readonly string[];
-    const first = this.actorLines[line + streamWord] as number;
-    for (let index = 0; index < names.length; index++) {
-      if (names[index] === stream) return this.streams.draw(first + index);
-    }
-    throw new KernelError(
-      'bad-value',
-      `kind '${kindOf(this.model, this.self).name}' declares no random stream '${stream}'; it has [${names.join(', ')}]: add it to 'streams'`,
-    );
+    // Short enough to be inlined into handlers, where a draw then needs no box: most kinds have one stream, and it is the first.
+    const index = names[0] === stream ? 0 : this.streamIndex(names, stream);
+    return this.streams.draw((this.actorLines[line + streamWord] as number) + index);
+  }
+
+  private streamIndex(names: readonly string[], stream: string): number {
+    const index = names.indexOf(stream);
+    return index < 0 ? refuseStream(this.model, this.self, stream, names) : index;
   }
 
   emit(type: MessageType, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): void {
@@ -342,19 +355,8 @@ export class ShardEngine {
     this.gates?.raise(key, untilNs);
   }
 
-  private post(
-    to: ActorId,
-    type: MessageType,
-    delayNs: number,
-    flags: number,
-    body: unknown,
-    a: number,
-    b: number,
-    c: number,
-    d: number,
-    e: number,
-    f: number,
-  ): number {
+  /** Queues a message and returns its slot, -1 when it leaves the shard. Its fields are stored afterwards: many messages have none. */
+  private post(to: ActorId, type: MessageType, delayNs: number, flags: number, body: unknown): number {
     const self = this.self;
     const timeNs = this.now + delayNs;
     if (!(delayNs >= 0 && timeNs <= maximumTimeNs) || Math.floor(delayNs) !== delayNs)
@@ -373,6 +375,7 @@ export class ShardEngine {
     const sequence = doubles[sequenceAt] as number;
     doubles[sequenceAt] = sequence + 1;
     const fieldCount = this.fieldCounts[number] as number;
+    this.postedFields = fieldCount;
     if (to !== self) {
       this.checkActor(to);
       const line = to * actorWords;
@@ -381,26 +384,30 @@ export class ShardEngine {
       const toShard = this.actorLines[line + shardWord] as number;
       if (toShard !== this.shard) {
         const batch = this.batches[toShard] as MessageBatch;
-        batch.append(timeNs, sequence, self, to, number | flags, fieldCount, a, b, c, d, e, f);
+        batch.append(timeNs, sequence, self, to, number | flags, fieldCount);
+        this.postedTo = toShard;
         if ((flags & bodyFlag) !== 0) batch.appendBody(body, bodyBytes, to);
         return -1;
       }
     }
     const slot = this.place(timeNs, step, self, sequence, to, number | flags);
-    if (fieldCount > 0) this.storeFields(slot, a, b, c, d, e, f);
     if ((flags & bodyFlag) !== 0) this.keepBody(slot, body, bodyBytes);
     return slot;
   }
 
   private storeFields(slot: number, a: number, b: number, c: number, d: number, e: number, f: number): void {
-    const words = this.slab.words;
-    const at = slot * slotWords + 4;
-    words[at] = a;
-    words[at + 1] = b;
-    words[at + 2] = c;
-    words[at + 3] = d;
-    words[at + 4] = e;
-    words[at + 5] = f;
+    if (slot < 0) {
+      (this.batches[this.postedTo] as MessageBatch).storeFields(this.postedFields, a, b, c, d, e, f);
+      return;
+    }
+    const { fields } = this.slab;
+    const at = slot * fieldWords;
+    fields[at] = a;
+    fields[at + 1] = b;
+    fields[at + 2] = c;
+    fields[at + 3] = d;
+    fields[at + 4] = e;
+    fields[at + 5] = f;
   }
 
   /** Queues an event and returns its slot; fields and body are the caller's to store. */
@@ -434,8 +441,8 @@ export class ShardEngine {
   ): void {
     try {
       const slot = this.place(timeNs, step, sender, sequence, target, kindWord);
-      const at = slot * slotWords + 4;
-      for (let field = 0; field < fieldCount; field++) this.slab.words[at + field] = fields[fieldsAt + field] as number;
+      const at = slot * fieldWords;
+      for (let field = 0; field < fieldCount; field++) this.slab.fields[at + field] = fields[fieldsAt + field] as number;
       if ((kindWord & bodyFlag) !== 0) this.keepBody(slot, body, checkBody(body, this.model.messages[kindWord & kindMask] as MessageType));
       if ((kindWord & timerFlag) !== 0) this.timers.add(slot);
     } catch (error) {

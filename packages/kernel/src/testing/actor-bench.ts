@@ -201,11 +201,10 @@ export class DrivenActor {
         `kind '${this.#kind.name}' handles no message '${type.name}'; it handles [${this.#kind.messages.map((known) => known.name).join(', ')}]`,
       );
     this.#checkShape(type, fields, body !== undefined);
-    const words = new Float64Array(10);
-    words.set(fields, 4);
+    const words = new Float64Array(4);
     const integers = new Int32Array(words.buffer);
     integers[senderOffset] = sender;
-    const cursor = { words, integers, base: 0, body };
+    const cursor = { words, integers, fields: Float64Array.from(fields), base: 0, fieldsBase: 0, body };
     const view = createView(type, cursor, true);
     const handler = this.#kind.handlers[index] as unknown as (state: unknown, message: unknown, context: Context) => unknown;
     try {
