@@ -43,6 +43,8 @@ export interface GroupPlan {
   readonly blockTokens: number;
   readonly maxSequences: number;
   readonly maxBatchedTokens: number;
+  readonly holdsSlots: boolean;
+  readonly newBatchStallNs: number;
   readonly maxModelTokens: number;
   readonly maxWaiting: number;
   readonly prefixCaching: boolean;
@@ -335,6 +337,8 @@ function planGroup(read: ReadScenario, catalogue: Catalogue, gpu: GpuSpec, model
       blockTokens,
       maxSequences: group.maxSequences,
       maxBatchedTokens: group.maxBatchedTokens,
+      holdsSlots: group.holdsSlots,
+      newBatchStallNs: Math.round(group.newBatchStallMs * 1e6),
       maxModelTokens,
       maxWaiting: group.maxWaiting,
       prefixCaching: group.prefixCaching,

@@ -274,6 +274,8 @@ class ClusterBuilder {
         blockTokens: group.blockTokens,
         maxSequences: group.maxSequences,
         maxBatchedTokens: group.maxBatchedTokens,
+        holdsSlots: group.holdsSlots,
+        newBatchStallNs: group.newBatchStallNs,
         maxModelTokens: group.maxModelTokens,
         maxWaiting: group.maxWaiting,
         capacityBlocks: group.capacityBlocks,

@@ -29,6 +29,8 @@ export interface EngineProfile {
   hostPassUs: number;
   /** Host time of each sequence in a pass (sampling, detokenising, block tables). */
   hostSequenceUs: number;
+  /** Time the host takes to launch the kernels of a pass one by one (eager mode); the GPU works meanwhile, so no pass is shorter. 0 or absent: captured graphs. */
+  launchPassUs: number;
   /** Further time of a pass that holds a prefill chunk: it leaves the captured graph. */
   prefillPassUs: number;
   /** Time of a request before its engine: HTTP, tokenising, hand-over between processes. Occupies no GPU; the frontend adds it. */
@@ -132,11 +134,12 @@ export function parseProfile(entry: unknown, place: string): EngineProfile {
   const fields = objectOf(entry, place);
   const name = nameOf(fields, place);
   const where = `${place} (${name})`;
-  refuseUnknown(fields, ['name', 'gpu', 'model', ...profileShares, ...profileNumbers], where);
+  refuseUnknown(fields, ['name', 'gpu', 'model', ...profileShares, ...profileNumbers, 'launchPassUs'], where);
   const sources: Sources = {};
   const bases: Record<string, Basis> = {};
-  const values = {} as Record<(typeof profileShares)[number] | (typeof profileNumbers)[number], number>;
-  for (const key of [...profileShares, ...profileNumbers]) {
+  const values = { launchPassUs: 0 } as Record<(typeof profileShares)[number] | (typeof profileNumbers)[number] | 'launchPassUs', number>;
+  const optional = fields.launchPassUs === undefined ? [] : (['launchPassUs'] as const);
+  for (const key of [...profileShares, ...profileNumbers, ...optional]) {
     values[key] = sourced(fields, key, where, sources, 0);
     const basis = (fields[key] as Fields).basis;
     if (basis !== 'fit' && basis !== 'assumed')

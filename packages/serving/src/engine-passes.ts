@@ -109,6 +109,7 @@ function endPrompt<Pool>(
   table.generated[slot] = table.generated[slot]! + 1;
   if (engine.role === engineRole.prefill) {
     table.state[slot] = slotState.held;
+    engine.heldCount++;
     return true;
   }
   if (table.generated[slot] === table.outputTokens[slot]) {

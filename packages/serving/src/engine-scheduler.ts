@@ -32,6 +32,10 @@ export function schedule<Pool>(
   if (engine.chunkCount > 0) {
     closeStretch(engine, events);
     startMixed(engine, nowNs);
+  } else if (engine.decodeCount > 0 && engine.seenBatches.length > 0 && engine.seenBatches[engine.decodeCount] === 0) {
+    // One pass by itself: the curve of a stretch has no place for a longer first one.
+    closeStretch(engine, events);
+    startMixed(engine, nowNs);
   } else if (engine.decodeCount > 0) {
     startStretch(engine, blocks, nowNs, differs, preempted, events);
   } else {
@@ -164,7 +168,8 @@ function admitWaiting<Pool>(
   while (engine.waiting.count > 0) {
     const slot = nextOf(engine.waiting);
     const transfer = table.transferred[slot] === 1;
-    if (!transfer && (budget <= 0 || engine.runningCount >= engine.rules.maxSequences)) return;
+    const taken = engine.runningCount + (engine.rules.holdsSlots === true ? engine.heldCount : 0);
+    if (!transfer && (budget <= 0 || taken >= engine.rules.maxSequences)) return;
     const target = table.targetTokens[slot]!;
     const found = blocks.admit(engine.pool, table.id[slot]!, target);
     if (found === blocksRefused) return;
@@ -227,11 +232,19 @@ function startMixed<Pool>(engine: EngineState<Pool>, nowNs: number): void {
     shape.prefillContextTokens += before + tokens;
     if (before + tokens === table.targetTokens[slot]!) shape.prefillSampled++;
   }
+  const stallNs = isNewBatch(engine, shape.decodeSequences + shape.prefillSequences) ? engine.rules.newBatchStallNs! : 0;
   const ns = mixedPassNs(engine.timing, shape, engine.speedFactor);
   engine.passKind = passKind.mixed;
   engine.anchorNs = nowNs;
   engine.mixedDecodes = engine.decodeCount;
-  engine.mixedEndNs = nowNs + ns;
+  engine.mixedEndNs = nowNs + ns + Math.round(stallNs / engine.speedFactor);
+}
+
+/** Whether a pass of this size is the first and so costs extra; notes it. */
+function isNewBatch<Pool>(engine: EngineState<Pool>, sequences: number): boolean {
+  if (engine.seenBatches.length === 0 || engine.seenBatches[sequences] === 1) return false;
+  engine.seenBatches[sequences] = 1;
+  return true;
 }
 
 function startStretch<Pool>(

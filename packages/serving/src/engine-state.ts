@@ -34,6 +34,10 @@ export interface EngineRules {
   blockEvents: boolean;
   /** Grow at each pass boundary that evicts, so that evictions show at their true times rather than when the engine is next looked at. */
   exactEvictions?: boolean;
+  /** Prefilled requests keep their place in `maxSequences` until their KV has been pulled. */
+  holdsSlots?: boolean;
+  /** Extra time of the first pass at each batch size (capturing a graph, compiling a kernel). */
+  newBatchStallNs?: number;
   /** Step every pass singly: the slow engine with the same results, for comparison. */
   stepwise: boolean;
 }
@@ -89,6 +93,10 @@ export interface EngineState<Pool> {
   ready: LevelQueue;
   running: Int32Array;
   runningCount: number;
+  /** Prefilled requests whose KV has not been pulled. */
+  heldCount: number;
+  /** 1 for batch sizes that have had a pass; only kept where a new one costs time. */
+  seenBatches: Uint8Array;
   decodeCount: number;
   /** KV tokens of all decoding requests at `passCount`. */
   decodeTokens: number;
@@ -156,6 +164,8 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     ready: createLevels(),
     running: new Int32Array(rules.maxSequences),
     runningCount: 0,
+    heldCount: 0,
+    seenBatches: new Uint8Array((rules.newBatchStallNs ?? 0) > 0 ? rules.maxSequences + 1 : 0),
     decodeCount: 0,
     decodeTokens: 0,
     blockResidues: new Int32Array(rules.blockTokens),

@@ -283,6 +283,7 @@ function giveBack<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>
   const tokens = decoding ? table.contextBase[slot]! + engine.passCount : table.computed[slot]!;
   const held = decoding && inPass ? Math.ceil((tokens + 1) / engine.rules.blockTokens) : heldBlocks(engine, slot);
   if (held > 0) blocks.release(engine.pool, table.id[slot]!, held, tokens);
+  if (table.state[slot] === slotState.held) engine.heldCount--;
   freeSlot(table, slot);
 }
 

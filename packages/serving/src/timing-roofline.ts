@@ -5,11 +5,13 @@ import { type DecodeCurve, maximumStretchPasses, type PassShape } from './timing
 
 /**
  * Roofline of one engine, reduced to nanoseconds per unit of work on the slowest resource (Williams, Waterman, Patterson 2009): linear layers
- * take the longer of their FLOPs and of reading their weights; attention, collectives and host time come on top, as they are not overlapped.
+ * take the longer of their FLOPs and of reading their weights; attention, collectives and host time come on top, as they are not overlapped. Launches one by one do overlap.
  */
 export interface RooflineTiming {
   kind: 'roofline';
   hostPassNs: number;
+  /** No pass is shorter. */
+  launchPassNs: number;
   hostSequenceNs: number;
   prefillPassNs: number;
   /** Linear layers, FLOPs of one token. */
@@ -56,6 +58,7 @@ export function createRoofline(options: RooflineOptions): RooflineTiming {
   return {
     kind: 'roofline',
     hostPassNs: profile.hostPassUs * 1e3,
+    launchPassNs: profile.launchPassUs * 1e3,
     hostSequenceNs: profile.hostSequenceUs * 1e3,
     prefillPassNs: profile.prefillPassUs * 1e3,
     tokenNs: ((2 * (linear + routed * (moe?.expertsPerToken ?? 0))) / gemmRate) * 1e9,
@@ -119,6 +122,11 @@ export function rooflineCurve(timing: RooflineTiming, sequences: number, context
   curve.c1Ns = sequences * timing.contextNs;
   curve.c2Ns = 0;
   curve.validPasses = maximumStretchPasses;
+  if (curve.c0Ns >= timing.launchPassNs) return;
+  // Flat until the work of the GPU outgrows the launches.
+  if (curve.c1Ns > 0) curve.validPasses = Math.min(maximumStretchPasses, Math.ceil((timing.launchPassNs - curve.c0Ns) / curve.c1Ns));
+  curve.c0Ns = timing.launchPassNs;
+  curve.c1Ns = 0;
 }
 
 export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): number {
@@ -128,13 +136,14 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
     (shape.decodeSequences + shape.prefillSequences) * timing.hostSequenceNs +
     (shape.prefillTokens > 0 ? timing.prefillPassNs : 0);
   const prefillAttention = Math.max(shape.prefillPairs * timing.pairNs, shape.prefillContextTokens * timing.prefillContextNs);
-  return (
+  return Math.max(
+    timing.launchPassNs,
     host +
-    linearNs(timing, tokens, shape.decodeSequences + shape.prefillSampled) +
-    shape.decodeContextTokens * timing.contextNs +
-    prefillAttention +
-    timing.collectivePassNs +
-    tokens * timing.collectiveTokenNs
+      linearNs(timing, tokens, shape.decodeSequences + shape.prefillSampled) +
+      shape.decodeContextTokens * timing.contextNs +
+      prefillAttention +
+      timing.collectivePassNs +
+      tokens * timing.collectiveTokenNs,
   );
 }
 

@@ -28,6 +28,7 @@ export function plainTiming(overrides: Partial<RooflineTiming> = {}): RooflineTi
   return {
     kind: 'roofline',
     hostPassNs: 2_000_000,
+    launchPassNs: 0,
     hostSequenceNs: 10_000,
     prefillPassNs: 500_000,
     tokenNs: 7_000,

@@ -118,6 +118,8 @@ const engineSchema = {
   blockTokens: count('Tokens of a KV block').default(16),
   maxSequences: count('Most sequences in a pass').default(256),
   maxBatchedTokens: count('Token budget of a pass').default(8192),
+  holdsSlots: z.boolean().default(false).describe('Prefilled requests count against maxSequences until their KV has been pulled'),
+  newBatchStallMs: z.number().min(0).default(0).describe('Extra time of the first pass at each batch size (graph capture, compilation)'),
   maxModelTokens: count('Longest prompt plus output; default what the model was trained for').optional(),
   maxWaiting: count('Requests that may wait in an engine').default(65_536),
   schedulingPolicy: z
