@@ -1,4 +1,5 @@
-import type { ClientBehaviour, ClientDriver, ClientListener, ClientMove, ClientOptions, RequestTable } from '@braess/workload';
+import type { MeasureListener } from '@braess/protocol';
+import type { ClientBehaviour, ClientDriver, ClientMove, ClientOptions, RequestTable } from '@braess/workload';
 import type { ClusterPlan } from './plan.js';
 import { definedOnly } from './scenario/defined-only.js';
 import type { Scenario } from './scenario/schema.js';
@@ -9,7 +10,7 @@ export function clientOptionsOf(
   table: RequestTable,
   submitDelayNs: number,
   promises: boolean,
-  { listener, driver }: { readonly listener?: ClientListener; readonly driver?: ClientDriver } = {},
+  { listener, driver }: { readonly listener?: MeasureListener | undefined; readonly driver?: ClientDriver } = {},
 ): ClientOptions {
   const { scenario } = plan;
   const { tenants } = scenario.workload;
@@ -47,6 +48,7 @@ export function clientBehaviourOf(scenario: Scenario): Omit<ClientBehaviour, 'cl
           },
           moves: client.moves,
           permitsLostByMove: client.permitsLostByMove,
+          answerJitterUs: client.answerJitterUs,
         }),
     ...(connections === undefined ? {} : { connections }),
     ...(retry === undefined ? {} : { retry: definedOnly(retry) }),
@@ -69,10 +71,11 @@ export function mayLeaveRequests({ workload }: ClusterPlan['scenario']): boolean
 
 /** Whether the client answers for its requests itself, so that its outcome counts: any feature beyond an open loop, or a listener. */
 export function clientAnswers(plan: ClusterPlan): boolean {
-  const { workload, controller } = plan.scenario;
+  const { workload, controller, telemetry } = plan.scenario;
   const { client, connections, retry, sessions } = workload;
-  const measures = controller?.signal === 'client';
-  return client.kind !== 'open-loop' || connections !== undefined || retry !== undefined || sessions !== undefined || measures;
+  // The price-of-anarchy actor, and a controller, hear from clients how requests do.
+  const isHeard = telemetry.poa !== undefined || controller?.signal === 'client';
+  return isHeard || client.kind !== 'open-loop' || connections !== undefined || retry !== undefined || sessions !== undefined;
 }
 
 /** Whether the controller moves clients between frontends, rather than changing the frontends' parameters. */

@@ -15,6 +15,7 @@ import {
 } from '@braess/control';
 import { buildTopology, declareChunkFabric, fabricKind, type LinkClass, linksBetween, type Topology } from '@braess/fabric';
 import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
+import type { MeasureListener } from '@braess/protocol';
 import { type EngineKind, type EngineKindOptions, engineKind, engineRole, type GpuKind, gpuKind } from '@braess/serving';
 import { type ClientOptions, clientKind, type RequestTable } from '@braess/workload';
 import { clientAnswers, clientOptionsOf, movesClients } from './client-plan.js';
@@ -26,6 +27,8 @@ import { addOwnActors } from './own-actors.js';
 import { clientDriver } from './own-client.js';
 import { cachePolicy } from './own-evictions.js';
 import type { ClusterPlan, EnginePlan, GroupPlan } from './plan.js';
+import { poaActorKind } from './poa-actor.js';
+import { poaActorOptions } from './poa-plan.js';
 import { ServerTiers, storageNodeOf } from './server-tiers.js';
 
 /** What every thread builds the cluster from: plain data. */
@@ -74,6 +77,9 @@ class ClusterBuilder {
   #planner: ActorReference[] = [];
   readonly #controller: ActorReference[] = [];
   #fabric: ActorReference | undefined;
+  /** Filled once the engines are there. */
+  readonly #poaWorkers: { readonly id: number }[] = [];
+  #poa: ActorReference | undefined;
   #endpointOf: ((node: number) => number) | undefined;
 
   constructor(world: World, parameters: ClusterParameters) {
@@ -93,6 +99,7 @@ class ClusterBuilder {
 
   build(): void {
     this.#declareLookahead();
+    this.#addPoa();
     // Before the fabric, whose links report to the frontends.
     this.#addControl();
     if (this.#plan.disaggregated || this.#plan.scenario.kvTiers.g4 !== undefined) this.#addFabric();
@@ -167,6 +174,7 @@ class ClusterBuilder {
     const { scenario, groups, engines } = this.#plan;
     const { router, planner } = scenario;
     const group = groups[0] as GroupPlan;
+    const listener = this.#listener(this.#delays.control);
     const options: FrontendOptions = {
       engines: this.#engines,
       blockTokens: this.#plan.blockTokens,
@@ -181,6 +189,7 @@ class ClusterBuilder {
       queue: definedQueue(router.queue),
       answerClients: clientAnswers(this.#plan),
       maxAttempts: router.maxAttempts,
+      ...(listener === undefined ? {} : { assignmentListener: listener }),
       onEngineDeath: router.onEngineDeath,
       maxInFlight: router.maxInFlight,
       decisions: { every: scenario.telemetry.decisionsEvery, candidates: scenario.telemetry.candidates },
@@ -220,6 +229,20 @@ class ClusterBuilder {
     if (policy.observe === undefined) return undefined;
     const { linkReportMs } = this.#plan.scenario.router;
     return linkReportMs === undefined ? (policy.linkReportNs?.(parameters) ?? 1e9) : Math.round(linkReportMs * 1e6);
+  }
+
+  /** The price-of-anarchy actor: before those it hears from. */
+  #addPoa(): void {
+    const options = poaActorOptions(this.#plan.scenario, Math.max(this.#delays.client, this.#delays.control));
+    if (options !== undefined)
+      this.#poa = this.#world.actor('control/poa', poaActorKind(options), { workers: this.#poaWorkers }, { class: 'control' });
+  }
+
+  #listener(delayNs: number): MeasureListener | undefined {
+    const { poa } = this.#plan.scenario.telemetry;
+    return this.#poa === undefined || poa === undefined
+      ? undefined
+      : { actor: this.#poa, periodNs: Math.round(poa.everySeconds * 1e9), delayNs };
   }
 
   #policy<Kind extends PolicyKind>(kind: Kind, spec: PolicySpec): BoundPolicy<PolicyOf[Kind]> {
@@ -350,6 +373,7 @@ class ClusterBuilder {
     const engine = cell.actor(plan.name.slice(plan.server.length + 1), kind, { role, members: plan.gpus.length, tiers: below });
     if (below.length > 0) tiers.addWorker(plan.server, engine);
     this.#engines.push({ name: plan.name, actor: engine, role, profile });
+    if (role !== engineRole.prefill) this.#poaWorkers.push(engine);
     for (const [member, name] of plan.gpuNames.entries()) {
       const nicNode = plan.gpus[member] as number;
       this.#gpus.set(name, cell.actor(name.slice(plan.server.length + 1), gpu, { engine, member, nicNode }));
@@ -367,8 +391,10 @@ class ClusterBuilder {
 
   #addClients(): void {
     const { client: spec } = this.#plan.policies;
-    const extras = spec === null ? {} : { driver: clientDriver(this.#policy('client', spec)) };
-    const options: ClientOptions = clientOptionsOf(this.#plan, this.#parameters.table, this.#delays.client, this.#promises, extras);
+    const options: ClientOptions = clientOptionsOf(this.#plan, this.#parameters.table, this.#delays.client, this.#promises, {
+      listener: this.#listener(this.#delays.client),
+      ...(spec === null ? {} : { driver: clientDriver(this.#policy('client', spec)) }),
+    });
     const client = this.#world
       .cell('clients', { class: 'client' })
       .actor('client0', clientKind(options), { client: 0, frontends: this.#frontends });

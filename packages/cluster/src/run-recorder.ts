@@ -41,6 +41,21 @@ export interface RecorderOptions {
   readonly mayAbandon: boolean;
 }
 
+/** Of one moment: what its PoA-hat is made of, NaN where it is undefined. */
+export interface PoaSample {
+  readonly atNs: number;
+  readonly numeratorSeconds: number;
+  readonly denominatorSeconds: number;
+  readonly inFlight: number;
+  readonly inService: number;
+}
+
+export interface RecordedPoa {
+  readonly snapshots: PoaSample[];
+  /** When PoA-hat left its calm level (-1: not before) and when the TTFT objective first broke; null where it never did. */
+  lead: { readonly alarmNs: number; readonly brokenNs: number; readonly calm: number } | null;
+}
+
 /** Requests as the records count them. */
 export interface RecordedCounts {
   submitted: number;
@@ -59,6 +74,8 @@ export class RunRecorder implements RecordSink {
   lastNs = 0;
   /** Every gap between two tokens. */
   readonly itl: LatencyHistogram = createLatencyHistogram();
+  /** What the price-of-anarchy actor found. */
+  readonly poa: RecordedPoa = { snapshots: [], lead: null };
   readonly #options: RecorderOptions;
   readonly #rows = new RequestRowReader();
   readonly #decision = emptyDecisionRecord();
@@ -123,6 +140,15 @@ export class RunRecorder implements RecordSink {
         return;
       case 'tierLoad':
         this.#sample(record, `kv_use_g${record.fields[0]}`, record.actor, (record.fields[1] as number) / (record.fields[2] as number));
+        return;
+      case 'poaSnapshot':
+        this.#poaSnapshot(record);
+        return;
+      case 'poaLive':
+        this.#poaLive(record);
+        return;
+      case 'poaLead':
+        this.poa.lead = { alarmNs: record.fields[0]!, brokenNs: record.fields[1]!, calm: record.fields[2]! };
         return;
       case 'linkUse':
       case 'portUse':
@@ -239,6 +265,27 @@ export class RunRecorder implements RecordSink {
       this.#sample(record, 'flop_use', gpu, Math.min(1, flopNs / periodNs));
       this.#sample(record, 'hbm_bandwidth_use', gpu, Math.min(1, bandwidthNs / periodNs));
     }
+  }
+
+  #poaSnapshot(record: RunRecord): void {
+    const [atNs, value, numeratorSeconds, denominatorSeconds, inFlight, inService] = record.fields as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
+    this.poa.snapshots.push({ atNs, numeratorSeconds, denominatorSeconds, inFlight, inService });
+    if (!Number.isNaN(value)) appendSample(this.#options.tables.series, atNs, metric.poa_hat as number, -1, value);
+  }
+
+  #poaLive(record: RunRecord): void {
+    const [atNs, , value, ttftP99Ms, itlP99Ms] = record.fields as [number, number, number, number, number];
+    const { series } = this.#options.tables;
+    if (!Number.isNaN(value)) appendSample(series, atNs, metric.poa_live as number, -1, value);
+    if (!Number.isNaN(ttftP99Ms)) appendSample(series, atNs, metric.ttft_p99_seconds as number, -1, ttftP99Ms / 1e3);
+    if (!Number.isNaN(itlP99Ms)) appendSample(series, atNs, metric.itl_p99_seconds as number, -1, itlP99Ms / 1e3);
   }
 
   #linkUse(record: RunRecord): void {

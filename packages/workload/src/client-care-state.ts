@@ -58,5 +58,5 @@ export interface CareClientState extends FrontendChoice {
   readonly driver: DriverState | null;
 }
 
-type Streams = 'thinks' | 'backoffs' | 'connections' | 'policy';
+type Streams = 'thinks' | 'backoffs' | 'connections' | 'answers' | 'policy';
 export type CareContext = Context<Streams>;

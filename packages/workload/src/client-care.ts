@@ -1,10 +1,10 @@
 import { type ActorId, type ActorKind, actorKind, message } from '@braess/kernel';
-import { answerBegan, cancel, moveClient, outcome, scrape, settled } from '@braess/protocol';
+import { answerBegan, cancel, moveClient, outcome, scrape, settled, untilMomentNs } from '@braess/protocol';
 import { type ActiveRequest, type CareClientState, type CareContext, phase } from './client-care-state.js';
 import { clientRequest, countOutcome, countSubmitted, createCounts } from './client-counts.js';
 import { createDriverState, drive, tellDriver } from './client-driver.js';
 import type { ClientOptions } from './client-options.js';
-import { createOutcomes, noteOutcome, sendOutcomes, type TokenTimes, untilMultipleNs } from './client-report.js';
+import { createOutcomes, noteOutcome, sendOutcomes, type TokenTimes } from './client-report.js';
 import type { ClientRows } from './client-rows.js';
 import { type ClientSetup, createFrontendChoice, submitRow } from './client-submit.js';
 import { answerScrape, createClientTtft, noteTtft } from './client-ttft.js';
@@ -41,6 +41,8 @@ const clientPhase = message('clientPhase');
 const clientTick = message('clientTick');
 const clientMove = message('clientMove', ['frontend']);
 const clientReport = message('clientReport');
+/** client -> itself: it notices an answer. */
+const clientAnswer = message('clientAnswer', ['row', 'outcome', 'firstTokenNs', 'lastTokenNs', 'outputTokens']);
 const clientWoken = message('clientWoken');
 
 /** How a client policy's client wakes itself. */
@@ -62,12 +64,13 @@ export function careClientKind(options: ClientOptions, rows: ClientRows): ActorK
       clientMove,
       clientReport,
       clientWoken,
+      clientAnswer,
       settled,
       moveClient,
       answerBegan,
       scrape,
     },
-    streams: ['thinks', 'backoffs', 'connections', 'policy'],
+    streams: ['thinks', 'backoffs', 'connections', 'answers', 'policy'],
     state: (setup: ClientSetup) => care.createState(setup),
     start: (state, context) => care.begin(state, context),
     on: {
@@ -80,7 +83,24 @@ export function careClientKind(options: ClientOptions, rows: ClientRows): ActorK
       clientTick: (state, _message, context) => care.runTick(state, context),
       clientMove: (state, { frontend }) => care.move(state, state.frontends[frontend]!),
       clientReport: (state, _message, context) => sendOutcomes(state.outcomes!, options.listener!, state.active.size, context),
-      settled: (state, view, context) => care.settle(state, context, view.request, view.outcome, view),
+      clientAnswer: (state, view, context) => care.settle(state, context, view.row, view.outcome, view),
+      settled: (state, view, context) => {
+        const { answerJitterUs = 0 } = options;
+        if (answerJitterUs === 0) care.settle(state, context, view.request, view.outcome, view);
+        else {
+          const delayNs = Math.floor(context.random('answers') * answerJitterUs * 1e3);
+          context.send(
+            context.self,
+            clientAnswer,
+            delayNs,
+            view.request,
+            view.outcome,
+            view.firstTokenNs,
+            view.lastTokenNs,
+            view.outputTokens,
+          );
+        }
+      },
       moveClient: (state, { frontend }) => care.move(state, frontend),
       clientWoken: (state, _message, context) => care.woken(state, context),
       answerBegan: (state, { request }, context) => care.answerBegan(state, context, request),
@@ -291,7 +311,7 @@ class ClientCare {
     if (outcomes === null || outcomes.armed) return;
     // Something has happened, or the client would not have been called.
     outcomes.armed = true;
-    context.timer(clientReport, untilMultipleNs(context.now, this.options.listener!.periodNs));
+    context.timer(clientReport, untilMomentNs(context.now, this.options.listener!.periodNs));
   }
 
   private come(state: CareClientState, context: CareContext, row: number): void {

@@ -1,5 +1,5 @@
+import type { MeasureListener } from '@braess/protocol';
 import type { ClientDriver } from './client-driver.js';
-import type { ClientListener } from './client-report.js';
 import { type ClosedLoopSpec, createClosedLoop, pullsRequests } from './closed-loop.js';
 import { type ConnectionPoolSpec, createConnectionPool } from './connection-pool.js';
 import type { RequestTable } from './requests.js';
@@ -43,8 +43,10 @@ export interface ClientOptions {
   readonly moves?: readonly ClientMove[];
   /** Permits lost at each move to another frontend, by plan or by a controller (closed loops; default 0). */
   readonly permitsLostByMove?: number;
+  /** A client notices the end of an answer up to this much later, uniformly: its sockets are read one after the other. Default 0. */
+  readonly answerJitterUs?: number;
   /** Hears how requests end, in batches: the price-of-anarchy actor. */
-  readonly listener?: ClientListener;
+  readonly listener?: MeasureListener;
   readonly retry?: RetrySpec;
   /** A client policy decides when requests are sent; instead of a loop, and only with one client. */
   readonly driver?: ClientDriver;

@@ -1,12 +1,5 @@
 import type { ActorId, Context } from '@braess/kernel';
-import { clientOutcomes } from '@braess/protocol';
-
-/** Who hears how a client's requests end, and how often. */
-export interface ClientListener {
-  readonly actor: number;
-  readonly periodNs: number;
-  readonly delayNs: number;
-}
+import { clientOutcomes, type MeasureListener } from '@braess/protocol';
 
 /** Outcomes gathered since the last report. Plain data. */
 export interface OutcomeGathering {
@@ -14,17 +7,12 @@ export interface OutcomeGathering {
   endNs: number[];
   ttftNs: number[];
   itlNs: number[];
-  /** Whether a report is due at the next multiple of the period. */
+  /** Whether a report is due at the next moment of the listener. */
   armed: boolean;
 }
 
 export function createOutcomes(): OutcomeGathering {
   return { cameNs: [], endNs: [], ttftNs: [], itlNs: [], armed: false };
-}
-
-/** Time until the next whole multiple of the period, at least 1 ns. */
-export function untilMultipleNs(nowNs: number, periodNs: number): number {
-  return (Math.floor(nowNs / periodNs) + 1) * periodNs - nowNs;
 }
 
 /** What `settled` told of a request's tokens; -1 for never. */
@@ -42,11 +30,11 @@ export function noteOutcome(outcomes: OutcomeGathering, cameNs: number, endNs: n
   outcomes.itlNs.push(lastTokenNs < 0 || outputTokens < 2 ? -1 : (lastTokenNs - firstTokenNs) / (outputTokens - 1));
 }
 
-export function sendOutcomes(outcomes: OutcomeGathering, listener: ClientListener, inFlight: number, context: Context): void {
+export function sendOutcomes(outcomes: OutcomeGathering, listener: MeasureListener, inFlight: number, context: Context): void {
   const { cameNs, endNs, ttftNs, itlNs } = outcomes;
   outcomes.armed = false;
   context.sendBody(
-    listener.actor as ActorId,
+    listener.actor.id as ActorId,
     clientOutcomes,
     listener.delayNs,
     {

@@ -5,7 +5,6 @@ export type { CareClientState } from './client-care-state.js';
 export { type ClientCounts, clientRequest, inFlightRequests, warmupEnded } from './client-counts.js';
 export type { ClientDriver } from './client-driver.js';
 export * from './client-options.js';
-export { type ClientListener, untilMultipleNs } from './client-report.js';
 export { promptChain } from './client-rows.js';
 export type { ClientSetup } from './client-submit.js';
 export * from './closed-loop.js';

@@ -118,6 +118,11 @@ const clientSchema = z.discriminatedUnion('kind', [
         .array(z.strictObject({ atSeconds: z.number().min(0), frontend: z.int().min(0) }))
         .default([])
         .describe('When new requests go to another frontend, by its number'),
+      answerJitterUs: z
+        .number()
+        .min(0)
+        .default(0)
+        .describe('Answers are noticed up to this much later, uniformly: sockets are read in turn'),
       permitsLostByMove: z
         .int()
         .min(0)

@@ -1,6 +1,8 @@
 import { body, message } from '@braess/kernel';
 import { networkTiers } from '../oracle/site.js';
-import { charge } from './slots.js';
+import { armAssignments, noteAssignment } from './assignments.js';
+import { engineRole } from './engines.js';
+import { charge, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 
 /** frontend -> itself: tell the other frontends now. */
@@ -22,10 +24,12 @@ export function chargePrefill(desk: FrontendDesk, state: FrontendState, slot: nu
   engines.activePrefillTokens[engine]! += tokens;
   engines.activeRequests[engine]!++;
   engines.activeBlocks[engine]! += promptBlocks(desk, inputTokens);
+  if (engines.role[engine] === engineRole.aggregated) noteWorker(desk, state, slot, engine, 1);
 }
 
 export function chargeDecode(desk: FrontendDesk, state: FrontendState, slot: number, engine: number): void {
   state.slots.charges[slot]! |= charge.decodeEngine;
+  noteWorker(desk, state, slot, engine, 1);
   state.engines.activeRequests[engine]!++;
   state.engines.activeBlocks[engine]! += promptBlocks(desk, state.slots.inputTokens[slot]!);
 }
@@ -52,8 +56,20 @@ export function release(desk: FrontendDesk, state: FrontendState, slot: number, 
   slots.charges[slot]! &= ~due;
   if ((due & charge.transfer) !== 0) countTransfer(state, slot, -1);
   if ((due & charge.prefillTokens) !== 0) engines.activePrefillTokens[slots.prefillEngine[slot]!]! -= slots.chargedTokens[slot]!;
-  if ((due & charge.prefillEngine) !== 0) leave(desk, state, slot, slots.prefillEngine[slot]!);
-  if ((due & charge.decodeEngine) !== 0) leave(desk, state, slot, slots.decodeEngine[slot]!);
+  if ((due & charge.prefillEngine) !== 0) {
+    leave(desk, state, slot, slots.prefillEngine[slot]!);
+    if (slots.stage[slot] === slotStage.aggregated) noteWorker(desk, state, slot, slots.prefillEngine[slot]!, -1);
+  }
+  if ((due & charge.decodeEngine) !== 0) {
+    leave(desk, state, slot, slots.decodeEngine[slot]!);
+    noteWorker(desk, state, slot, slots.decodeEngine[slot]!, -1);
+  }
+}
+
+/** A request joins (1) or leaves (-1) the worker that generates its tokens. */
+function noteWorker(desk: FrontendDesk, state: FrontendState, slot: number, engine: number, change: number): void {
+  if (desk.settings.assignmentListener === undefined) return;
+  noteAssignment(state.assigned, state.slots.request[slot]!, state.engines.actors[engine]!, change);
 }
 
 function leave(desk: FrontendDesk, state: FrontendState, slot: number, engine: number): void {
@@ -61,8 +77,10 @@ function leave(desk: FrontendDesk, state: FrontendState, slot: number, engine: n
   state.engines.activeBlocks[engine]! -= promptBlocks(desk, state.slots.inputTokens[slot]!);
 }
 
-/** After a change of the account: makes sure the other frontends hear of it within a period. Idle frontends send nothing. */
+/** After a change of the account: makes sure the other frontends, and who listens, hear of it within a period. Idle frontends send nothing. */
 export function noteLoadChange(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
+  const { assignmentListener } = desk.settings;
+  if (assignmentListener !== undefined) armAssignments(state.assigned, assignmentListener, context);
   const sync = desk.settings.replicaSync;
   if (sync === undefined || state.syncArmed || sync.frontends.length < 2) return;
   state.syncArmed = true;

@@ -21,6 +21,7 @@ import {
 import { siteOf } from '../oracle/site.js';
 import { policyFailure, thrownFault } from '../policy/policy.js';
 import { release, replicaLoad, sendReplicaLoad, syncDue, takeReplicaLoad } from './account.js';
+import { assignmentsDue, sendAssignments } from './assignments.js';
 import { type EngineColumns, engineOf, engineStatus, takeLoadReport } from './engines.js';
 import { type FrontendOptions, frontendSettings } from './options.js';
 import { abandon, drainQueues, loseAttempt, loseEngine, placeDecode, placeFirst, refuseAttempt } from './placement.js';
@@ -61,6 +62,7 @@ const messages = {
   setTelemetryLoss,
   replicaLoad,
   syncDue,
+  assignmentsDue,
   deadlinePassed,
   scrape,
   setRouterParameters,
@@ -224,6 +226,8 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
       setRouterParameters: (state: FrontendState, view) => {
         Object.assign(state, ownParameters(settings, view.body.parameters));
       },
+      assignmentsDue: (state: FrontendState, _view, context) =>
+        sendAssignments(state.assigned, settings.assignmentListener as NonNullable<typeof settings.assignmentListener>, context),
     },
   });
 }

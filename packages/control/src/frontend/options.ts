@@ -1,5 +1,5 @@
 import { KernelError } from '@braess/kernel';
-import type { KvEventColumns } from '@braess/protocol';
+import type { KvEventColumns, MeasureListener } from '@braess/protocol';
 import type { NetworkSite } from '../oracle/site.js';
 import type { AdmissionPolicy, OraclePolicy } from '../policy/control-policies.js';
 import type { BoundPolicy } from '../policy/policy.js';
@@ -49,6 +49,8 @@ export interface FrontendOptions {
   readonly decisions?: { readonly every: number; readonly candidates?: number };
   /** All frontends, to share accounts of load; without it each knows only its own requests. */
   readonly replicaSync?: { readonly frontends: readonly { readonly id: number }[]; readonly periodNs: number; readonly delayNs: number };
+  /** Hears of every assignment to a decode or aggregated engine, in batches: the price-of-anarchy actor. */
+  readonly assignmentListener?: MeasureListener;
   /** Hand `tokens` on to the clients (default false). */
   readonly streamTokens?: boolean;
   /** Tell the clients how their requests ended (default true). Clients that only send need no answer: a message a request less. */
@@ -82,7 +84,16 @@ export interface FrontendSettings
   extends Required<
     Omit<
       FrontendOptions,
-      'admission' | 'overlap' | 'oracle' | 'site' | 'memoryReserve' | 'queue' | 'decisions' | 'replicaSync' | 'controller'
+      | 'admission'
+      | 'overlap'
+      | 'oracle'
+      | 'site'
+      | 'memoryReserve'
+      | 'queue'
+      | 'decisions'
+      | 'replicaSync'
+      | 'controller'
+      | 'assignmentListener'
     >
   > {
   readonly admission: BoundPolicy<AdmissionPolicy> | undefined;
@@ -95,6 +106,7 @@ export interface FrontendSettings
   readonly decisions: { readonly every: number; readonly candidates: number };
   readonly replicaSync: FrontendOptions['replicaSync'];
   readonly controller: FrontendOptions['controller'];
+  readonly assignmentListener: MeasureListener | undefined;
 }
 
 /** Fills in defaults. @throws KernelError `bad-option` naming the option, its value and its limits. */
@@ -127,6 +139,7 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
     decisions,
     replicaSync: options.replicaSync,
     controller: options.controller,
+    assignmentListener: options.assignmentListener,
   };
   checkLimit('blockTokens', settings.blockTokens, 1);
   checkLimit('clientDelayNs', settings.clientDelayNs, 0);

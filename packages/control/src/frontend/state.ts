@@ -2,6 +2,7 @@ import type { Context } from '@braess/kernel';
 import { networkTiers } from '../oracle/site.js';
 import { type BoundPolicy, bindPolicy, policyState, type Random } from '../policy/policy.js';
 import type { NetworkView, RouterPolicy, RouterRequest, RouterView } from '../policy/router-policy.js';
+import { type AssignmentGathering, createAssignments } from './assignments.js';
 import { createEngineColumns, type EngineColumns, engineRole, engineStatus } from './engines.js';
 import type { FrontendSettings } from './options.js';
 import { createSlots, type RequestSlots } from './slots.js';
@@ -60,6 +61,8 @@ export interface FrontendState {
   decodeParameters: unknown;
   /** What a controller is told, null where there is none. */
   watch: FrontendWatch | null;
+  /** Assignments the listener has not been told yet. */
+  assigned: AssignmentGathering;
   /** Last account of each peer, by its actor id: requests, prefill tokens, blocks of each engine. */
   peerLoads: Map<number, Float64Array>;
   counters: FrontendCounters;
@@ -93,6 +96,7 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     syncArmed: false,
     ...ownParameters(settings, setup?.parameters),
     watch: createWatch(settings),
+    assigned: createAssignments(),
     peerLoads: new Map(),
     counters: {
       submitted: 0,

@@ -19,6 +19,10 @@ const TIMELINES = [
   { metric: 'scraped_ttft_p99', title: 'TTFT P99 as the controller scraped it (s)', share: false },
   { metric: 'placement_poa', title: 'Price of anarchy of the decode placement', share: false },
   { metric: 'output_tokens_per_second', title: 'Output tokens per second', share: false },
+  { metric: 'poa_hat', title: 'PoA-hat (realised latencies)', share: false },
+  { metric: 'poa_live', title: 'PoA-hat as known at the time', share: false },
+  { metric: 'ttft_p99_seconds', title: 'TTFT P99 of the window (s)', share: false },
+  { metric: 'itl_p99_seconds', title: 'ITL P99 of the window (s)', share: false },
 ] as const;
 
 /** Mean over the entities as a line and their maximum as a band, one chart a metric that the run sampled. */

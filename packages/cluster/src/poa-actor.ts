@@ -1,0 +1,214 @@
+import {
+  checkLatency,
+  createPoaWindow,
+  type PoaHat,
+  type PoaOptions,
+  type PoaWindow,
+  poaHat,
+  poaOverWindow,
+  pushPoa,
+  type SaturatingLatency,
+} from '@braess/games';
+import { type ActorKind, actorKind, type Context, message, record } from '@braess/kernel';
+import { assignments, clientOutcomes, untilMomentNs } from '@braess/protocol';
+
+/**
+ * A snapshot of all in flight at `atNs`, once the last of them has ended: PoA-hat with realised latencies, its parts in seconds, and what was in
+ * flight. `value` NaN: undefined (too few in flight, or past the pole).
+ */
+export const poaSnapshot = record('poaSnapshot', ['atNs', 'value', 'numeratorSeconds', 'denominatorSeconds', 'inFlight', 'inService']);
+
+/**
+ * What was known at `atNs` itself: PoA-hat with the latencies of the requests that ended in the window before, and their P99 TTFT and ITL. NaN where
+ * nothing ended.
+ */
+export const poaLive = record('poaLive', ['atNs', 'value', 'windowed', 'ttftP99Ms', 'itlP99Ms', 'ended']);
+
+/** PoA-hat left its calm level (`alarmNs`, -1 never) and the TTFT objective broke (`brokenNs`): their difference is the warning it gave. */
+export const poaLead = record('poaLead', ['alarmNs', 'brokenNs', 'calm']);
+
+export interface PoaActorOptions {
+  readonly periodNs: number;
+  /** Longest delay of the messages to this actor. */
+  readonly delayNs: number;
+  /** Requests that ended this long ago at most count for the live value. */
+  readonly windowNs: number;
+  /** Latency model of each worker, by its place in the setup's list. */
+  readonly latency: SaturatingLatency;
+  readonly poa: PoaOptions;
+  /** TTFT P99 of a window above which the objective is broken; absent: no warning is measured. */
+  readonly ttftSloMs?: number;
+  /** The alarm: live value this many times its calm level (median of the first ten), this many windows in a row. */
+  readonly alarmFactor: number;
+  readonly alarmSamples: number;
+}
+
+export interface PoaActorSetup {
+  readonly workers: readonly { readonly id: number }[];
+}
+
+interface PendingSnapshot {
+  atNs: number;
+  inFlight: number;
+  loads: Int32Array;
+  latencySeconds: number[];
+}
+
+interface EndedRequest {
+  endNs: number;
+  latencyNs: number;
+  ttftNs: number;
+  itlNs: number;
+}
+
+/** Plain data. */
+export interface PoaState {
+  workers: Map<number, number>;
+  loads: Int32Array;
+  /** In flight by client. */
+  clients: Map<number, number>;
+  pending: PendingSnapshot[];
+  recent: EndedRequest[];
+  window: PoaWindow;
+  calm: number[];
+  above: number;
+  alarmNs: number;
+  brokenNs: number;
+  armed: boolean;
+}
+
+const snapshotDue = message('snapshotDue');
+const messages = { assignments, clientOutcomes, snapshotDue };
+
+/** Values from which the calm level is taken. */
+const calmSamples = 10;
+
+/**
+ * The price-of-anarchy actor: follows assignments from the frontends' event streams and outcomes from the clients, as the paper (arXiv 2606.17081) did
+ * from NATS events and its load generator, and computes PoA-hat at each moment of its period. It lives here because it needs the mathematics of games
+ * and hears from actors of control and workload, which may not know games. It is told, never asks, and nobody waits for it.
+ */
+export function poaActorKind(options: PoaActorOptions): ActorKind<'poa', keyof typeof messages, PoaActorSetup> {
+  checkLatency(options.latency);
+  const arm = (state: PoaState, context: Context): void => {
+    if (state.armed) return;
+    state.armed = true;
+    // Behind the messages of the moment, before those of the next one.
+    const untilNs = untilMomentNs(context.now - options.delayNs - 1, options.periodNs);
+    context.timer(snapshotDue, untilNs);
+  };
+  return actorKind({
+    name: 'poa',
+    messages,
+    state: (setup: PoaActorSetup): PoaState => ({
+      workers: new Map(setup.workers.map(({ id }, index) => [id, index])),
+      loads: new Int32Array(setup.workers.length),
+      clients: new Map(),
+      pending: [],
+      recent: [],
+      window: createPoaWindow(options.windowNs, Math.ceil(options.windowNs / options.periodNs) + 1),
+      calm: [],
+      above: 0,
+      alarmNs: -1,
+      brokenNs: -1,
+      armed: false,
+    }),
+    on: {
+      assignments(state, { body }, context) {
+        for (let index = 0; index < body.worker.length; index++) {
+          const worker = state.workers.get(body.worker[index]!);
+          if (worker !== undefined) state.loads[worker]! += body.change[index]!;
+        }
+        arm(state, context);
+      },
+      clientOutcomes(state, { sender, inFlight, body }, context) {
+        state.clients.set(sender, inFlight);
+        const { cameNs, endNs, ttftNs, itlNs } = body;
+        for (let index = 0; index < endNs.length; index++) {
+          const latencyNs = endNs[index]! - cameNs[index]!;
+          state.recent.push({ endNs: endNs[index]!, latencyNs, ttftNs: ttftNs[index]!, itlNs: itlNs[index]! });
+          for (const snapshot of state.pending)
+            if (cameNs[index]! <= snapshot.atNs && endNs[index]! > snapshot.atNs) snapshot.latencySeconds.push(latencyNs / 1e9);
+        }
+        closeSnapshots(options, state, context);
+        arm(state, context);
+      },
+      snapshotDue(state, _message, context) {
+        state.armed = false;
+        const inFlight = [...state.clients.values()].reduce((sum, count) => sum + count, 0);
+        if (inFlight > 0) takeSnapshot(options, state, context, inFlight);
+        if (inFlight > 0 || state.pending.length > 0) arm(state, context);
+      },
+    },
+  });
+}
+
+function takeSnapshot(options: PoaActorOptions, state: PoaState, context: Context, inFlight: number): void {
+  const atNs = context.now - options.delayNs - 1;
+  state.pending.push({ atNs, inFlight, loads: state.loads.slice(), latencySeconds: [] });
+  const fromNs = atNs - options.windowNs;
+  const { recent } = state;
+  let old = 0;
+  while (old < recent.length && recent[old]!.endNs <= fromNs) old++;
+  recent.splice(0, old);
+  const meanSeconds = recent.length === 0 ? Number.NaN : recent.reduce((sum, { latencyNs }) => sum + latencyNs, 0) / recent.length / 1e9;
+  const hat = evaluate(options, inFlight, state.loads, new Array(inFlight).fill(meanSeconds));
+  pushPoa(state.window, atNs, hat);
+  const value = hat.status === 'defined' ? hat.value : Number.NaN;
+  const ttftP99Ms = percentile99(recent.map(({ ttftNs }) => ttftNs)) / 1e6;
+  const itlP99Ms = percentile99(recent.map(({ itlNs }) => itlNs)) / 1e6;
+  context.emit(poaLive, atNs, value, poaOverWindow(state.window, atNs) ?? Number.NaN, ttftP99Ms, itlP99Ms, recent.length);
+  watch(options, state, context, atNs, value, ttftP99Ms);
+}
+
+/** Follows calm level, alarm and objective; says once what warning there was. */
+function watch(options: PoaActorOptions, state: PoaState, context: Context, atNs: number, value: number, ttftP99Ms: number): void {
+  if (options.ttftSloMs === undefined || state.brokenNs >= 0) return;
+  if (!Number.isNaN(value)) {
+    if (state.calm.length < calmSamples) state.calm.push(value);
+    state.above = value > options.alarmFactor * median(state.calm) ? state.above + 1 : 0;
+    if (state.above >= options.alarmSamples && state.alarmNs < 0) state.alarmNs = atNs;
+  }
+  if (!(ttftP99Ms > options.ttftSloMs)) return;
+  state.brokenNs = atNs;
+  context.emit(poaLead, state.alarmNs, atNs, state.calm.length === 0 ? Number.NaN : median(state.calm));
+}
+
+/** Snapshots of which everything has ended, oldest first. */
+function closeSnapshots(options: PoaActorOptions, state: PoaState, context: Context): void {
+  const open: PendingSnapshot[] = [];
+  for (const snapshot of state.pending) {
+    const { atNs, inFlight, loads, latencySeconds } = snapshot;
+    if (latencySeconds.length < inFlight) {
+      open.push(snapshot);
+      continue;
+    }
+    const hat = evaluate(options, inFlight, loads, latencySeconds);
+    const inService = loads.reduce((sum, load) => sum + load, 0);
+    if (hat.status === 'defined')
+      context.emit(poaSnapshot, atNs, hat.value, hat.numeratorSeconds, hat.denominatorSeconds, inFlight, inService);
+    else context.emit(poaSnapshot, atNs, Number.NaN, Number.NaN, Number.NaN, inFlight, inService);
+  }
+  state.pending = open;
+}
+
+/** PoA-hat of `inFlight` rows: those on a worker by its load, the rest waits upstream. Rows of one worker cost alike, so which is which does not matter. */
+function evaluate(options: PoaActorOptions, inFlight: number, loads: Int32Array, latencySeconds: readonly number[]): PoaHat {
+  const workerOfRequest = new Int32Array(inFlight).fill(-1);
+  let row = 0;
+  for (const [worker, load] of loads.entries()) for (let n = 0; n < load && row < inFlight; n++) workerOfRequest[row++] = worker;
+  const latency = new Array<SaturatingLatency>(loads.length).fill(options.latency);
+  return poaHat({ workerOfRequest, realisedLatencySeconds: Float64Array.from(latencySeconds.slice(0, inFlight)) }, latency, options.poa);
+}
+
+/** Nearest-rank P99 of the values that are there (not below 0); NaN without any. */
+function percentile99(values: readonly number[]): number {
+  const sorted = values.filter((value) => value >= 0).sort((a, b) => a - b);
+  return sorted.length === 0 ? Number.NaN : sorted[Math.ceil(0.99 * sorted.length) - 1]!;
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
