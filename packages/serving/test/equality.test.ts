@@ -144,6 +144,7 @@ const table = importDynamoProfile(
 
 const timings: [string, () => TimingModel][] = [
   ['roofline', () => plainTiming()],
+  ['roofline that grows past its launches', () => plainTiming({ launchPassNs: 7_150_000 })],
   ['polynomial', () => createPolynomial(480)],
   ['polynomial with its floor in reach', () => ({ ...createPolynomial(480), decodeFloorMs: 12 })],
   ['table', () => structuredClone(table)],
@@ -163,8 +164,18 @@ describe('the lazy engine equals the pass-by-pass engine', () => {
             fc.constantFrom(8, 48, 512),
             fc.boolean(),
             fc.boolean(),
-            (seed, sequences, capacityBlocks, budget, blockEvents, byPriority) => {
-              const rules = rulesOf({ maxSequences: sequences, maxBatchedTokens: budget, capacityBlocks, blockEvents, byPriority });
+            fc.boolean(),
+            (seed, sequences, capacityBlocks, budget, blockEvents, byPriority, holdsSlots) => {
+              const newBatchStallNs = seed % 3 === 0 ? 3_000_000 : 0;
+              const rules = rulesOf({
+                maxSequences: sequences,
+                maxBatchedTokens: budget,
+                capacityBlocks,
+                blockEvents,
+                byPriority,
+                holdsSlots,
+                newBatchStallNs,
+              });
               const lazy = run(seed, rules, timing(), role);
               const stepped = run(seed, { ...rules, stepwise: true }, timing(), role);
               expect(lazy.events).toEqual(stepped.events);
