@@ -16,16 +16,16 @@ import { assignments, clientOutcomes, untilMomentNs } from '@braess/protocol';
  * A snapshot of all in flight at `atNs`, once the last of them has ended: PoA-hat with realised latencies, its parts in seconds, and what was in
  * flight. `value` NaN: undefined (too few in flight, or past the pole).
  */
-export const poaSnapshot = record('poaSnapshot', ['atNs', 'value', 'numeratorSeconds', 'denominatorSeconds', 'inFlight', 'inService']);
+const poaSnapshot = record('poaSnapshot', ['atNs', 'value', 'numeratorSeconds', 'denominatorSeconds', 'inFlight', 'inService']);
 
 /**
  * What was known at `atNs` itself: PoA-hat with the latencies of the requests that ended in the window before, and their P99 TTFT and ITL. NaN where
  * nothing ended.
  */
-export const poaLive = record('poaLive', ['atNs', 'value', 'windowed', 'ttftP99Ms', 'itlP99Ms', 'ended']);
+const poaLive = record('poaLive', ['atNs', 'value', 'windowed', 'ttftP99Ms', 'itlP99Ms', 'ended']);
 
 /** PoA-hat left its calm level (`alarmNs`, -1 never) and the TTFT objective broke (`brokenNs`): their difference is the warning it gave. */
-export const poaLead = record('poaLead', ['alarmNs', 'brokenNs', 'calm']);
+const poaLead = record('poaLead', ['alarmNs', 'brokenNs', 'calm']);
 
 export interface PoaActorOptions {
   readonly periodNs: number;
@@ -136,8 +136,12 @@ export function poaActorKind(options: PoaActorOptions): ActorKind<'poa', keyof t
       snapshotDue(state, _message, context) {
         state.armed = false;
         const inFlight = [...state.clients.values()].reduce((sum, count) => sum + count, 0);
-        if (inFlight > 0) takeSnapshot(options, state, context, inFlight);
-        if (inFlight > 0 || state.pending.length > 0) arm(state, context);
+        if (inFlight === 0) {
+          state.pending = []; // Of what they wait for, nothing can come any more.
+          return;
+        }
+        takeSnapshot(options, state, context, inFlight);
+        arm(state, context);
       },
     },
   });
