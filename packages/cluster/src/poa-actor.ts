@@ -38,7 +38,7 @@ export interface PoaActorOptions {
   readonly poa: PoaOptions;
   /** TTFT P99 of a window above which the objective is broken; absent: no warning is measured. */
   readonly ttftSloMs?: number;
-  /** The alarm: live value this many times its calm level (median of the first ten), this many windows in a row. */
+  /** The alarm: live value this many times its calm level (median of the first ten not above it), this many windows in a row. */
   readonly alarmFactor: number;
   readonly alarmSamples: number;
 }
@@ -169,8 +169,9 @@ function takeSnapshot(options: PoaActorOptions, state: PoaState, context: Contex
 function watch(options: PoaActorOptions, state: PoaState, context: Context, atNs: number, value: number, ttftP99Ms: number): void {
   if (options.ttftSloMs === undefined || state.brokenNs >= 0) return;
   if (!Number.isNaN(value)) {
-    if (state.calm.length < calmSamples) state.calm.push(value);
-    state.above = value > options.alarmFactor * median(state.calm) ? state.above + 1 : 0;
+    const isCalm = state.calm.length === 0 || value <= options.alarmFactor * median(state.calm);
+    if (isCalm && state.calm.length < calmSamples) state.calm.push(value);
+    state.above = isCalm ? 0 : state.above + 1;
     if (state.above >= options.alarmSamples && state.alarmNs < 0) state.alarmNs = atNs;
   }
   if (!(ttftP99Ms > options.ttftSloMs)) return;
