@@ -53,7 +53,7 @@ export interface SegmentResult {
   readonly rounds: number;
   readonly loopMs: number;
   readonly stretchEvents: number;
-  /** Events a second over the later half of the stretch. */
+  /** Events a second over the last third of the stretch. */
   readonly eventRate: number;
   /** By shard; empty for a run that is not paced. */
   readonly pacers: readonly PacerState[];
@@ -340,7 +340,7 @@ function merge(results: readonly ShardResult[], model: Model): SegmentResult {
   };
 }
 
-/** Events a second, over the later half of the stretch where that was long enough to measure. */
+/** Events a second, over the last third of the stretch where that was long enough to measure. */
 function eventRate(results: readonly ShardResult[]): number {
   const warmMs = Math.max(...results.map((result) => result.warmMs));
   const loopMs = Math.max(...results.map((result) => result.loopMs));

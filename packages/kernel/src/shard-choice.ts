@@ -9,15 +9,22 @@ export interface ShardChoice {
   readonly reason: string;
 }
 
-/** Wall time of the first stretch on one shard, and of each trial. Long enough for the compiler to have settled. */
-const firstStretchMs = 400;
-const trialMs = 400;
-/** Windows below this many events a shard are not worth a round of synchronisation. */
-const eventsPerWindowWorthIt = 10;
+/**
+ * Wall time of the first stretch on one shard, and of the trial; both are judged by their last third. The trial's threads are new to their code,
+ * and while they keep every core busy the compiler takes most of a second to settle.
+ */
+const firstStretchMs = 600;
+const trialMs = 1200;
+/** What a round of synchronisation costs a shard beside its events: the barrier, a frame packed and one taken in. */
+const roundMs = 0.002;
+/** A predicted gain below this is not worth a trial: a trial that fails costs some tenths of a second. */
+const gainWorthATrial = 1.05;
+/** Expected maximum of n standard normal numbers, n = 0..8: how far the fullest of n windows exceeds the mean, in standard deviations. */
+const expectedMaximum = [0, 0, 0.5642, 0.8463, 1.0294, 1.163, 1.2672, 1.3522, 1.4236];
 
 /**
  * Chooses between one shard and as many as there are cores: starts on one, estimates from the lookahead whether windows could be worth it, tries
- * the larger count from a checkpoint, and keeps whichever simulated more time a second.
+ * the larger count from a checkpoint, and keeps whichever ran more events a second.
  */
 export class ShardChooser {
   readonly maximumShards: number;
@@ -42,8 +49,10 @@ export class ShardChooser {
     if (this.#phase === 'first') {
       this.#oneShardRate = rate;
       const perWindow = this.#eventsPerWindow(done, fromNs);
-      if (perWindow < eventsPerWindowWorthIt) {
-        this.#choose(1, `a window would hold about ${perWindow.toFixed(1)} events a shard, under ${eventsPerWindowWorthIt}`);
+      const gain = predictedGain(this.maximumShards, perWindow, 1000 / rate);
+      if (gain < gainWorthATrial) {
+        const window = `a window would hold about ${perWindow.toFixed(1)} events a shard of ${(1e6 / rate).toFixed(2)} us`;
+        this.#choose(1, `${window}: ${this.maximumShards} shards would run at ${gain.toFixed(2)} of one`);
         return;
       }
       this.#phase = 'trial';
@@ -71,4 +80,14 @@ export class ShardChooser {
     if (leastNs === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
     return (done.stretchEvents * leastNs) / Math.max(1, done.stoppedNs - fromNs) / this.maximumShards;
   }
+}
+
+/**
+ * How much faster `shards` shards run than one when a window holds `perWindow` events a shard of `eventMs` each: the shards wait for the one whose
+ * window is fullest (the counts are about Poisson), and each round costs its synchronisation. Two shards alone: 2 / (1 + 1 / sqrt(pi m)).
+ */
+function predictedGain(shards: number, perWindow: number, eventMs: number): number {
+  if (perWindow === Number.POSITIVE_INFINITY) return shards;
+  const fullest = perWindow + (expectedMaximum[shards] as number) * Math.sqrt(perWindow);
+  return (shards * perWindow * eventMs) / (fullest * eventMs + roundMs);
 }

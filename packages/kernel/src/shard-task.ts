@@ -48,7 +48,7 @@ export interface ShardResult {
   readonly rounds: number;
   /** Wall milliseconds inside the loop. */
   readonly loopMs: number;
-  /** Events of this stretch, and its later half, when the compiler has settled: events and wall ms. */
+  /** Events of this stretch, and its last third, when the compiler has settled: events and wall ms. */
   readonly stretchEvents: number;
   readonly warmEvents: number;
   readonly warmMs: number;

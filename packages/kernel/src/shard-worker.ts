@@ -114,7 +114,7 @@ function placeInput(engine: ShardEngine, model: Model, entry: InputEntry, sequen
 /** What surrounds the shard loop in a thread: the port to the coordinator, and the shared words it watches. */
 class WorkerHost implements LoopHost {
   #deadlineMs = Number.POSITIVE_INFINITY;
-  #halfMs = Number.POSITIVE_INFINITY;
+  #settledMs = Number.POSITIVE_INFINITY;
   #warmFromMs = 0;
   #warmFromEvents = 0;
   readonly #engine: ShardEngine;
@@ -171,18 +171,18 @@ class WorkerHost implements LoopHost {
     if (atomics.load(this.#watch, WatchWords.stopRequested) !== 0) return true;
     if (this.#deadlineMs === Number.POSITIVE_INFINITY) return false;
     const nowMs = wallMs();
-    if (nowMs > this.#halfMs) {
-      this.#halfMs = Number.POSITIVE_INFINITY;
+    if (nowMs > this.#settledMs) {
+      this.#settledMs = Number.POSITIVE_INFINITY;
       this.#warmFromMs = nowMs;
       this.#warmFromEvents = this.#engine.eventCount;
     }
     return nowMs > this.#deadlineMs;
   }
 
-  /** Sets the wall time this stretch may take; its later half is measured apart. */
+  /** Sets the wall time this stretch may take; its last third is measured apart. */
   expect(begunMs: number, budgetMs: number): void {
     this.#deadlineMs = begunMs + budgetMs;
-    this.#halfMs = begunMs + budgetMs / 2;
+    this.#settledMs = begunMs + budgetMs * (2 / 3);
     this.#warmFromMs = begunMs;
     this.#warmFromEvents = this.#engine.eventCount;
   }

@@ -15,7 +15,7 @@ interface Options {
 export function gridCommand(logger: Logger): Command {
   return new Command('grid')
     .description('PHOLD over actors, lookahead and work: one shard, two shards, and whether auto comes within 10 % of the better')
-    .option('--events <N>', 'about how many events a run has without extra work', wholeNumber(1000, 1e11), 20_000_000)
+    .option('--events <N>', 'about how many events a run has without extra work', wholeNumber(1000, 1e11), 40_000_000)
     .option('--actors <N...>', 'numbers of actors (default: 64 1024 65536)', listOf(wholeNumber(1, 2_000_000)))
     .option('--seed <S>', 'seed of every random stream', seedText, '1')
     .option('--json', 'print one JSON object and nothing else')
