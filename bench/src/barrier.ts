@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os';
 import { actorKind, defineProgram, message } from '@braess/kernel';
 import { runSteady, type SteadyOptions } from './steady-run.js';
 
@@ -26,21 +25,23 @@ const ticking = defineProgram<{ readonly cells: number }>(import.meta.url, 'barr
 });
 export default ticking;
 
-/** Wall time of one round of synchronisation between `shards` shards, in microseconds, measured for about `budgetMs`. */
+/** Rounds until the compiler has settled, and how much faster than the first ones they are by then at most. */
+const settlingRounds = 400_000;
+const settlingGain = 10;
+
+/** Wall time of one round of synchronisation between `shards` shards, in microseconds, measured for about `budgetMs` once the compiler has settled. */
 export async function measureBarrierMicroseconds(options: SteadyOptions & { readonly budgetMs?: number }): Promise<number> {
-  const { shards, budgetMs = 600 } = options;
-  // Shards that outnumber the cores take a turn of the scheduler each round.
-  // On as many cores a round takes a microsecond or two once the compiler has settled, which takes tens of thousands of them.
-  const warmRounds = shards > availableParallelism() ? 200 : 400_000;
-  const result = await runSteady(
-    ticking,
-    { cells: shards },
-    warmRounds * stepNs,
-    (warm) => {
-      const rounds = (budgetMs * warm.rounds) / Math.max(1, warm.loopMs);
-      return (warmRounds + Math.ceil(Math.min(2_000_000, Math.max(200, rounds)))) * stepNs;
-    },
-    options,
-  );
-  return (result.steadyMs * 1000) / result.steadyRounds;
+  const { budgetMs = 600 } = options;
+  // The first rounds tell how many there is time for: on idle cores one soon takes a microsecond, on busy ones a turn of the scheduler.
+  const first = await measureRounds(options, 200, () => 200);
+  const warmRounds = Math.ceil(Math.min(settlingRounds, Math.max(200, (settlingGain * budgetMs) / first)));
+  return 1000 * (await measureRounds(options, warmRounds, (roundMs) => Math.ceil(Math.min(2_000_000, Math.max(200, budgetMs / roundMs)))));
+}
+
+/** Milliseconds a round after `warmRounds` of them; `count` is told how long those took. */
+async function measureRounds(options: SteadyOptions, warmRounds: number, count: (roundMs: number) => number): Promise<number> {
+  const until = (warm: { readonly rounds: number; readonly loopMs: number }): number =>
+    (warmRounds + count(Math.max(warm.loopMs, 1e-3) / Math.max(warm.rounds, 1))) * stepNs;
+  const result = await runSteady(ticking, { cells: options.shards }, warmRounds * stepNs, until, options);
+  return result.steadyMs / result.steadyRounds;
 }
