@@ -12,6 +12,7 @@ import { queryCommand } from './commands/query.js';
 import { reportCommand } from './commands/report.js';
 import { reproduceCommand } from './commands/reproduce.js';
 import { runCommand } from './commands/run.js';
+import { studyCommand } from './commands/study.js';
 import { traceCommand } from './commands/trace.js';
 import { validateCommand } from './commands/validate.js';
 import { exitCodeHelp } from './exit-codes.js';
@@ -27,7 +28,7 @@ export function buildCommand(logger: Logger): Command {
     .addHelpText('after', exitCodeHelp);
   command.addCommand(benchCommand(logger)).addCommand(doctorCommand());
   const inspecting = [queryCommand(), compareCommand(), explainCommand(), reportCommand(), exportCommand()];
-  const proving = [accuracyCommand(), reproduceCommand()];
+  const proving = [accuracyCommand(), reproduceCommand(), studyCommand()];
   for (const child of [runCommand(logger), validateCommand(), traceCommand(), ...inspecting, ...proving, policyCommand()])
     command.addCommand(child);
   throwErrors(command);

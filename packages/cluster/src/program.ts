@@ -12,6 +12,7 @@ import {
   type PolicySpec,
   readsDecodeOverlap,
   readsPrefillOverlap,
+  type SpeedProfile,
 } from '@braess/control';
 import { buildTopology, declareChunkFabric, fabricKind, type LinkClass, linksBetween, type Topology } from '@braess/fabric';
 import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
@@ -30,6 +31,7 @@ import type { ClusterPlan, EnginePlan, GroupPlan } from './plan.js';
 import { poaActorKind } from './poa-actor.js';
 import { poaActorOptions } from './poa-plan.js';
 import { ServerTiers, storageNodeOf } from './server-tiers.js';
+import { profileSpeed } from './speed-profile.js';
 
 /** What every thread builds the cluster from: plain data. */
 export interface ClusterParameters {
@@ -217,6 +219,9 @@ class ClusterBuilder {
       engineDelayNs: this.#delays.control,
       switchNs: Math.round(planner.switchSeconds * 1e9),
       startNs: Math.round(planner.startSeconds * 1e9),
+      profiles: profilesOf(this.#plan),
+      blockTokens: this.#plan.blockTokens,
+      contextTokens: Math.min(...groups.map(({ maxModelTokens }) => maxModelTokens)),
     });
     this.#planner = [this.#world.actor('control/planner', plannerKind, undefined, { class: 'control' })];
   }
@@ -454,6 +459,11 @@ class ClusterBuilder {
     });
     this.#world.actor('faults', faultKind, { entries, leastDelayNs: this.#delays.server }, { class: 'faults' });
   }
+}
+
+function profilesOf({ groups, engines }: ClusterPlan): SpeedProfile[] {
+  const ofGroup = groups.map(({ timing }) => profileSpeed(timing));
+  return engines.map(({ group }) => ofGroup[group] as SpeedProfile);
 }
 
 function definedQueue(queue: ClusterPlan['scenario']['router']['queue']): NonNullable<FrontendOptions['queue']> {

@@ -4,5 +4,7 @@ export * from './reproduce/rows.js';
 export * from './reproduce/suite.js';
 export * from './reproduce/suites.js';
 export * from './run-scenario.js';
+export * from './study/studies.js';
+export type { StudyCell, StudyTable } from './study/study.js';
 export * from './sweep.js';
 export * from './window-bound.js';

@@ -1,14 +1,26 @@
-import { clusterProgram, loadWorkload, planCluster, RunRecorder, readScenario, recorderFacts } from '@braess/cluster';
+import {
+  clusterProgram,
+  loadWorkload,
+  planCluster,
+  RunRecorder,
+  readScenario,
+  recorderFacts,
+  type Scenario,
+  seriesPeriodNs,
+} from '@braess/cluster';
 import { startRun } from '@braess/kernel';
 import {
   addSegmentToSummary,
   createRunTables,
   createSummaryState,
+  DECISION_KIND,
   finishSummary,
   OUTCOME,
   type RequestSegment,
   type RunSummary,
+  type RunTables,
 } from '@braess/telemetry';
+import type { RequestTable } from '@braess/workload';
 import { conservationFaults, networkTierNames, runNames, summaryOptions } from './run-scenario.js';
 
 /** A run of which only numbers are wanted. */
@@ -17,6 +29,15 @@ export interface MeasureTask {
   readonly file: string;
   /** Settings `path=value` over it. */
   readonly settings: readonly string[];
+  /** Series to keep, by name; none by default. */
+  readonly series?: readonly string[];
+}
+
+/** Samples of one series, in order of time; `entity` is an actor's name, '' for the cluster. */
+export interface MeasuredSeries {
+  readonly timeNs: readonly number[];
+  readonly entity: readonly string[];
+  readonly value: readonly number[];
 }
 
 /** What a measured run comes to: small enough to hand from thread to thread. */
@@ -24,6 +45,12 @@ export interface Measurement {
   readonly summary: RunSummary;
   /** Completed requests after the warm-up whose KV moved, by network tier: same node, rack, pod, across pods, across zones. */
   readonly transfersByTier: readonly number[];
+  /** The series asked for, by name; one that had no sample is missing. */
+  readonly series: Readonly<Record<string, MeasuredSeries>>;
+  /** The same summary of each tenant's requests alone, where there are several tenants; ITL is that of all. */
+  readonly tenants: Readonly<Record<string, RunSummary>>;
+  /** What planners and controllers did, in order of time. */
+  readonly moves: readonly { readonly timeNs: number; readonly policy: string; readonly target: string; readonly note: string }[];
   readonly fingerprint: string;
   readonly events: number;
 }
@@ -32,15 +59,20 @@ export interface Measurement {
  * Runs a scenario on this thread and keeps its numbers only: no run folder, no series, no decisions. The same fingerprint as `runScenario`.
  * @throws ScenarioError, TraceError, KernelError; Error when requests do not add up.
  */
-export async function measureScenario({ file, settings }: MeasureTask): Promise<Measurement> {
-  const read = readScenario(file, [...settings, 'telemetry.decisionsEvery=0', 'telemetry.seriesSeconds=0']);
+export async function measureScenario({ file, settings, series = [] }: MeasureTask): Promise<Measurement> {
+  const read = readScenario(file, [
+    ...settings,
+    'telemetry.decisionsEvery=0',
+    ...(series.length === 0 ? ['telemetry.seriesSeconds=0'] : []),
+  ]);
   const { scenario } = read;
   const plan = planCluster(read);
   const { table } = await loadWorkload(read);
+  const seriesNs = series.length === 0 ? 0 : seriesPeriodNs(scenario, table);
   let recorder: RunRecorder | undefined;
   const run = startRun(
     clusterProgram,
-    { plan, table, seriesNs: 0, alone: true },
+    { plan, table, seriesNs, alone: true },
     {
       seed: scenario.seed,
       transport: 'memory',
@@ -50,7 +82,7 @@ export async function measureScenario({ file, settings }: MeasureTask): Promise<
   );
   const tables = createRunTables(runNames(table, run.model.actorNames));
   // Before the run's first record: those come in later turns of the event loop.
-  recorder = new RunRecorder({ tables, seriesNs: 0, ...recorderFacts(plan, run.model.actorNames) });
+  recorder = new RunRecorder({ tables, seriesNs, ...recorderFacts(plan, run.model.actorNames) });
   const result = await run.result;
   recorder.finish();
   const state = createSummaryState(summaryOptions(scenario, table));
@@ -61,6 +93,9 @@ export async function measureScenario({ file, settings }: MeasureTask): Promise<
   if (faults.length > 0) throw new Error(`${file} (${settings.join(', ')}): ${faults.join('; ')}`);
   return {
     summary,
+    series: seriesOf(tables, series),
+    tenants: tenantSummaries(scenario, table, tables, recorder, summary.simulatedSeconds),
+    moves: movesOf(tables),
     transfersByTier: countTiers(tables.requests.segments, state.warmupNs),
     fingerprint: result.fingerprint,
     events: result.eventCount,
@@ -77,4 +112,62 @@ function countTiers(segments: readonly RequestSegment[], warmupNs: number): numb
     }
   }
   return counts;
+}
+
+function seriesOf({ series, names }: RunTables, wanted: readonly string[]): Record<string, MeasuredSeries> {
+  const found: Record<string, { timeNs: number[]; entity: string[]; value: number[] }> = {};
+  for (const { rows, timeNs, metricId, entityId, value } of series.segments) {
+    for (let row = 0; row < rows; row++) {
+      const name = names.metrics[metricId[row] as number] as string;
+      if (!wanted.includes(name)) continue;
+      found[name] ??= { timeNs: [], entity: [], value: [] };
+      found[name].timeNs.push(timeNs[row] as number);
+      found[name].entity.push(names.actors[entityId[row] as number] ?? '');
+      found[name].value.push(value[row] as number);
+    }
+  }
+  return found;
+}
+
+function movesOf({ decisions, names }: RunTables): Measurement['moves'] {
+  const moves: Measurement['moves'][number][] = [];
+  for (const segment of decisions.segments)
+    for (let row = 0; row < segment.rows; row++) {
+      if (segment.kind[row] !== DECISION_KIND.plan && segment.kind[row] !== DECISION_KIND.control) continue;
+      moves.push({
+        timeNs: segment.timeNs[row] as number,
+        policy: names.policies[segment.policyId[row] as number] ?? '',
+        target: names.actors[segment.candidateId[row] as number] ?? '',
+        note: names.notes[segment.noteId[row] as number] ?? '',
+      });
+    }
+  return moves;
+}
+
+function tenantSummaries(
+  scenario: Scenario,
+  table: RequestTable,
+  tables: RunTables,
+  recorder: RunRecorder,
+  simulatedSeconds: number,
+): Record<string, RunSummary> {
+  if (table.tenantNames.length < 2) return {};
+  return Object.fromEntries(
+    table.tenantNames.map((name, tenant) => {
+      const state = createSummaryState(summaryOptions(scenario, table));
+      for (const segment of tables.requests.segments) addSegmentToSummary(state, rowsOfTenant(segment, tenant));
+      return [name, finishSummary(state, recorder.itl, simulatedSeconds * 1e9)];
+    }),
+  );
+}
+
+/** The rows of a segment that belong to a tenant. */
+function rowsOfTenant(segment: RequestSegment, tenant: number): RequestSegment {
+  const rows: number[] = [];
+  for (let row = 0; row < segment.rows; row++) if (segment.tenantId[row] === tenant) rows.push(row);
+  const columns = Object.entries(segment).map(([name, column]) => [
+    name,
+    typeof column === 'object' ? rows.map((row) => (column as ArrayLike<number>)[row]) : column,
+  ]);
+  return { ...(Object.fromEntries(columns) as RequestSegment), rows: rows.length };
 }

@@ -1,7 +1,7 @@
 import { type ActorKind, actorKind, body, type Context, KernelError, message, record } from '@braess/kernel';
 import { changeRole, engineState, loadReport, setTelemetryLoss, startEngine } from '@braess/protocol';
 import { createEngineColumns, type EngineColumns, type EngineEntry, engineOf, engineStatus, takeLoadReport } from '../frontend/engines.js';
-import type { PlannerActions, PlannerPolicy } from '../policy/control-policies.js';
+import type { PlannerActions, PlannerPolicy, SpeedProfile } from '../policy/control-policies.js';
 import { type BoundPolicy, policyFailure, policyState, thrownFault } from '../policy/policy.js';
 
 /** planner -> itself: it is time to plan; `periodic` 1 for the period, 0 for a fixed time. */
@@ -17,6 +17,11 @@ export interface PlannerOptions {
   readonly engines: readonly EngineEntry[];
   readonly policy: BoundPolicy<PlannerPolicy>;
   readonly engineDelayNs: number;
+  /** By engine number. May be filled until the run begins. */
+  readonly profiles?: readonly SpeedProfile[];
+  /** Default 16, and 131,072. */
+  readonly blockTokens?: number;
+  readonly contextTokens?: number;
   /** Time a change of role takes once the engine has drained (default 5 s). */
   readonly switchNs?: number;
   /** Time an engine takes to start (default 60 s). */
@@ -40,6 +45,7 @@ export type PlannerKind = ActorKind<'planner', keyof typeof messages, void>;
 /** The planner: sees load reports and engine states, late, and moves engines between roles by its policy. */
 export function createPlannerKind(options: PlannerOptions): PlannerKind {
   const { policy: bound, engineDelayNs, switchNs = 5_000_000_000, startNs = 60_000_000_000 } = options;
+  const { profiles = [], blockTokens = 16, contextTokens = 131_072 } = options;
   const { policy, parameters } = bound;
   const { periodNs, timesNs } = planTimes(bound);
   let current: { state: PlannerState; context: Context<'planner'> } | undefined;
@@ -62,7 +68,8 @@ export function createPlannerKind(options: PlannerOptions): PlannerKind {
   };
   const planNow = (state: PlannerState, context: Context<'planner'>): void => {
     current = { state, context };
-    const view = { nowNs: context.now, engines: state.engines, status: state.engines.status };
+    const { engines } = state;
+    const view = { nowNs: context.now, engines, status: engines.status, profiles, blockTokens, contextTokens };
     try {
       policy.plan(view, actions, parameters, state.policy, random);
     } catch (thrown) {

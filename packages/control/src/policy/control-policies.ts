@@ -25,12 +25,28 @@ export function defineAdmissionPolicy<Parameters, State>(
   return definePolicy<AdmissionPolicy<Parameters, State>>('admission', declaration, ['admit']);
 }
 
+/** How fast an engine is, as a profiler finds it before it serves: straight lines through measured points. */
+export interface SpeedProfile {
+  /** A prompt alone takes base + its tokens x token, ns. */
+  readonly prefillBaseNs: number;
+  readonly prefillTokenNs: number;
+  /** A decode pass takes base + sequences x sequence + their contexts in tokens x context token, ns. */
+  readonly decodeBaseNs: number;
+  readonly decodeSequenceNs: number;
+  readonly decodeContextTokenNs: number;
+}
+
 /** What a planner sees: roles and states as announced, loads as last reported. */
 export interface PlannerView {
   readonly nowNs: number;
   readonly engines: EngineView;
   /** 0 active, 1 draining, 2 switching, 3 starting, 4 dead. */
   readonly status: EngineView['role'];
+  /** By engine number; all zeros where nobody profiled them. */
+  readonly profiles: readonly SpeedProfile[];
+  readonly blockTokens: number;
+  /** Longest context the engines take. */
+  readonly contextTokens: number;
 }
 
 /** What a planner may order. Orders reach the engines after the control delay. */

@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { adaptiveController, gradientController, hysteresisController, poaController } from '../controller/policies.js';
 import { admitAll, admitBelowLimit } from '../frontend/admission.js';
 import { exactOracle, periodicOracle, staticTierOracle } from '../oracle/tier-oracles.js';
+import { gnepPlanner, slaPlanner, socialPlanner } from '../planner/forecast-planners.js';
+import { loadPlanner } from '../planner/load-planner.js';
 import { schedulePlanner, staticPlanner } from '../planner/policies.js';
 import { leastLoadedRouter, powerOfTwoRouter, randomRouter, roundRobinRouter } from '../router/balance.js';
 import { cacheAwareRouter, claRouter, loadAwareRouter } from '../router/decode/cache-and-load.js';
@@ -28,6 +30,10 @@ const builtIn: readonly Policy[] = [
   admitBelowLimit,
   staticPlanner,
   schedulePlanner,
+  loadPlanner,
+  slaPlanner,
+  gnepPlanner,
+  socialPlanner,
   adaptiveController,
   hysteresisController,
   poaController,

@@ -48,7 +48,7 @@ function plan(queuedTokens) {
   ]);
   const orders = [];
   const actions = { changeRole: (engine, role) => orders.push([engine, role]), startEngine: () => assert.fail('started an engine') };
-  policy.plan({ nowNs: 10, engines, status: [0, 0, 0] }, actions, parameters, null, () => 0);
+  policy.plan({ nowNs: 10, engines, status: [0, 0, 0], profiles: [], blockTokens: 16, contextTokens: 4096 }, actions, parameters, null, () => 0);
   return orders;
 }
 

@@ -1,0 +1,55 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { refuse } from '../arguments.js';
+import { exitCodeHelp } from '../exit-codes.js';
+import { studyPage, studyText } from '../study-text.js';
+
+interface StudyOptions {
+  readonly quick?: boolean;
+  readonly json?: boolean;
+  readonly out?: string;
+}
+
+/** `braess study`: experiments that answer one question, with tables and a finding made from their numbers. */
+export function studyCommand(): Command {
+  return new Command('study')
+    .description('runs a set of experiments that answer one question, and says what they found')
+    .argument('<name>', 'name of the study; an unknown one is answered with the list')
+    .option('--quick', 'thinner grids and shorter runs')
+    .option('--json', 'print one JSON object on stdout and nothing else')
+    .option('--out <folder>', 'folder for study.json and report.html; default the next free runs/study-<name>-<number>')
+    .addHelpText('after', exitCodeHelp)
+    .action(async (name: string, options: StudyOptions, command: Command) => {
+      const { runStudy, studyNamed, studyNames } = await import('@braess/lab');
+      const study = studyNamed(name);
+      if (study === undefined) refuse(command, `no study is named '${name}'; there are ${studyNames().join(', ')}`);
+      const stopping = new AbortController();
+      const interrupt = (): void => stopping.abort(new Error('interrupted'));
+      process.once('SIGINT', interrupt);
+      const quiet = options.json === true || process.stderr.isTTY !== true;
+      try {
+        const report = await runStudy(study, {
+          quick: options.quick === true,
+          signal: stopping.signal,
+          ...(quiet ? {} : { onProgress: ({ runsDone, runs }) => process.stderr.write(`\r${runsDone} of ${runs} runs done `) }),
+        });
+        if (!quiet) process.stderr.write('\n');
+        const folder = options.out ?? freeFolder(`study-${name}`);
+        mkdirSync(folder, { recursive: true });
+        writeFileSync(join(folder, 'study.json'), `${JSON.stringify(report, null, 2)}\n`);
+        const page = join(folder, 'report.html');
+        await (await import('@braess/telemetry')).writeComparison(studyPage(report), page);
+        process.stdout.write(options.json === true ? `${JSON.stringify(report)}\n` : `${studyText(report)}\n${page}\n`);
+      } finally {
+        process.off('SIGINT', interrupt);
+      }
+    });
+}
+
+function freeFolder(name: string): string {
+  for (let number = 1; ; number++) {
+    const folder = join('runs', `${name}-${number}`);
+    if (!existsSync(folder)) return folder;
+  }
+}

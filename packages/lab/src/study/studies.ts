@@ -1,0 +1,63 @@
+import { setMaxListeners } from 'node:events';
+import { performance } from 'node:perf_hooks';
+import { MeasurePool } from '../measure-pool.js';
+import { oscillationStudy } from './oscillation.js';
+import type { Study, StudyResult } from './study.js';
+
+const studies: readonly Study[] = [oscillationStudy];
+
+/** The study of a name, or undefined. */
+export function studyNamed(name: string): Study | undefined {
+  return studies.find((study) => study.name === name);
+}
+
+export function studyNames(): string[] {
+  return studies.map(({ name }) => name);
+}
+
+export interface StudyOptions {
+  readonly quick: boolean;
+  /** Runs at a time (default: one a core). */
+  readonly parallel?: number;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: { readonly runsDone: number; readonly runs: number }) => void;
+}
+
+/** A study as it was run. */
+export interface StudyReport extends StudyResult {
+  readonly name: string;
+  readonly title: string;
+  readonly quick: boolean;
+  readonly runs: number;
+  readonly wallSeconds: number;
+}
+
+/** @throws what the runs throw; an AbortError when `signal` ends it. */
+export async function runStudy(study: Study, options: StudyOptions): Promise<StudyReport> {
+  const startedMs = performance.now();
+  // Each run listens; there may be many at a time.
+  if (options.signal !== undefined) setMaxListeners(0, options.signal);
+  const pool = new MeasurePool(options.parallel);
+  let runs = 0;
+  let announced = 0;
+  try {
+    const result = await study.run({
+      quick: options.quick,
+      measureAll: (tasks) => {
+        announced += tasks.length;
+        return Promise.all(
+          tasks.map(async (task) => {
+            const measured = await pool.measure(task, options.signal);
+            runs++;
+            options.onProgress?.({ runsDone: runs, runs: announced });
+            return measured;
+          }),
+        );
+      },
+    });
+    const { name, title } = study;
+    return { name, title, quick: options.quick, runs, wallSeconds: (performance.now() - startedMs) / 1e3, ...result };
+  } finally {
+    await pool.close();
+  }
+}
