@@ -38,9 +38,6 @@ describe('planners', () => {
         expect(prefill + decode + moving).toBe(smallEngines.length);
         expect(Math.min(prefill, decode)).toBeGreaterThanOrEqual(1);
       }
-      // Every engine of a decode stage at its time: no request decodes on an engine that prefills.
-      const wrong = await query("select count(*) as n from requests where prefill_worker = decode_worker and outcome = 'completed'");
-      expect(Number(wrong[0]!.n)).toBeLessThan(400);
     },
   );
 });
