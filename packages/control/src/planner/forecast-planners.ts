@@ -80,12 +80,12 @@ function within(predicted: number, bound: number): number {
 }
 
 /** Payoff of prefill: share of the requests that come whose first token is in time. */
-export function prefillPayoff({ ttftMs, flow }: Forecast, bounds: Pick<CommonParameters, 'ttftMs'>): number {
+function prefillPayoff({ ttftMs, flow }: Forecast, bounds: Pick<CommonParameters, 'ttftMs'>): number {
   return flow * within(ttftMs, bounds.ttftMs);
 }
 
 /** Payoff of decode: share of the requests that come which reach it, find room, and get their tokens in time. */
-export function decodePayoff({ itlMs, kvUse, flow }: Forecast, bounds: Pick<CommonParameters, 'itlMs'>): number {
+function decodePayoff({ itlMs, kvUse, flow }: Forecast, bounds: Pick<CommonParameters, 'itlMs'>): number {
   return flow * Math.min(1, 1 / kvUse) * within(itlMs, bounds.itlMs);
 }
 

@@ -13,7 +13,7 @@ export interface PoolLoad {
   readonly totalBlocks: number;
 }
 
-export function poolLoad(view: PlannerView, role: number): PoolLoad {
+function poolLoad(view: PlannerView, role: number): PoolLoad {
   const { engines: columns, status } = view;
   const engines: number[] = [];
   const sum = { queuedTokens: 0, sequences: 0, usedBlocks: 0, wantedBlocks: 0, totalBlocks: 0 };
@@ -47,7 +47,7 @@ export function movingEngines({ engines, status }: PlannerView): number {
 }
 
 /** The engine of a pool that is quickest to drain: least queued, then fewest sequences, then the lowest number. */
-export function easiestToMove({ engines: columns }: PlannerView, pool: PoolLoad): number {
+function easiestToMove({ engines: columns }: PlannerView, pool: PoolLoad): number {
   let best = pool.engines[0]!;
   const sequences = (engine: number): number => columns.runningSequences[engine]! + columns.waitingSequences[engine]!;
   for (const engine of pool.engines) {

@@ -30,7 +30,7 @@ const loads = [
 ];
 
 /** What the split of the engines did in one run. */
-export interface SplitTrace {
+interface SplitTrace {
   readonly signal: Signal;
   readonly least: number;
   readonly most: number;
@@ -45,7 +45,7 @@ export interface SplitTrace {
 /** GPUs move by whole engines, so a swing is a move of two or more: one is a single engine's step. */
 const leastSwing = 2;
 
-export function traceSplit(run: Measurement, engines: number): SplitTrace {
+function traceSplit(run: Measurement, engines: number): SplitTrace {
   const signal = signalOf(run, 'prefill_engines');
   const { values } = signal;
   const { swings, meanSwing, periodNs, growth } = measureOscillation(signal, leastSwing);
