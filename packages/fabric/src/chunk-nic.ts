@@ -12,6 +12,8 @@ export interface ChunkSender {
 export interface SenderFlow {
   flowId: number;
   leftBytes: number;
+  /** Most it sends, whatever congestion control allows; Infinity for transfers. */
+  capBytesPerSecond: number;
   /** Not before this moment may the next chunk start. */
   nextSendNs: number;
   control: RateControl;
@@ -22,11 +24,18 @@ export function createChunkSender(chunkBytes: number, settings: RateControlSetti
   return { chunkBytes, flowLimit, settings: { ...settings }, flows: [] };
 }
 
-export function startSenderFlow(sender: ChunkSender, flowId: number, sizeBytes: number, nowNs: number): void {
+export function startSenderFlow(
+  sender: ChunkSender,
+  flowId: number,
+  sizeBytes: number,
+  nowNs: number,
+  capBytesPerSecond = Number.POSITIVE_INFINITY,
+): void {
   if (sender.flows.length >= sender.flowLimit) throw new Error(`the NIC has ${sender.flowLimit} flows, its limit; raise flowLimit`);
   if (!(Number.isSafeInteger(sizeBytes) && sizeBytes > 0))
     throw new Error(`size of flow ${flowId} is ${sizeBytes}; it must be whole, above 0`);
-  sender.flows.push({ flowId, leftBytes: sizeBytes, nextSendNs: nowNs, control: createRateControl(sender.settings, nowNs) });
+  const control = createRateControl(sender.settings, nowNs);
+  sender.flows.push({ flowId, leftBytes: sizeBytes, capBytesPerSecond, nextSendNs: nowNs, control });
 }
 
 /** Index of the flow whose chunk may go first (earliest, then longest waiting), or -1 when there is none. See its `nextSendNs`. */
@@ -48,7 +57,7 @@ export function cutChunk(sender: ChunkSender, index: number, nowNs: number): num
   const bytes = Math.min(sender.chunkBytes, flow.leftBytes);
   passTime(flow.control, settings, nowNs);
   // Paced from when it was due, not from when its turn came, but a flow kept waiting does not save up a burst.
-  const periodNs = (bytes * 1e9) / flow.control.currentBytesPerSecond;
+  const periodNs = (bytes * 1e9) / Math.min(flow.control.currentBytesPerSecond, flow.capBytesPerSecond);
   flow.nextSendNs = Math.max(nowNs, Math.ceil(flow.nextSendNs + periodNs));
   flow.leftBytes -= bytes;
   noteSent(flow.control, settings, bytes);

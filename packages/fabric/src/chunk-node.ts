@@ -1,5 +1,6 @@
 import { type ActorId, type ActorKind, actorKind, type Context } from '@braess/kernel';
 import { cancelTransfer, startTransfer, transferEnded } from '@braess/protocol';
+import { beginSources, toggleSource } from './chunk-background.js';
 import {
   type ChunkSender,
   closeReceiverFlow,
@@ -11,7 +12,7 @@ import {
   startSenderFlow,
 } from './chunk-nic.js';
 import type { ChunkPlan } from './chunk-options.js';
-import { reportPorts, startTicking } from './chunk-report.js';
+import { recordPorts, startTicking, tellPorts } from './chunk-report.js';
 import {
   type ChunkNodeSetup,
   type ChunkNodeState,
@@ -21,7 +22,9 @@ import {
   chunkLinkShare,
   chunkPause,
   chunkSignal,
+  chunkTell,
   chunkTick,
+  chunkToggle,
   chunkUnreachable,
   code,
   createNodeState,
@@ -49,10 +52,13 @@ export function chunkNodeKind(plan: ChunkPlan): ActorKind<'chunkNode', string, C
       chunkSignal,
       chunkUnreachable,
       chunkTick,
+      chunkTell,
+      chunkToggle,
       chunkLinkShare,
     },
-    streams: ['marks'],
+    streams: ['marks', 'background'],
     state: (setup: ChunkNodeSetup) => createNodeState(plan, setup),
+    start: (state, context) => steps.begin(state, context),
     on: {
       startTransfer(state, { sender, transfer, source, destination, transferBytes, weight }, context) {
         if (weight !== 1) throw new Error(`transfer ${transfer} has weight ${weight}; chunk fidelity knows none but 1, flow fidelity does`);
@@ -60,8 +66,7 @@ export function chunkNodeKind(plan: ChunkPlan): ActorKind<'chunkNode', string, C
       },
       cancelTransfer: (state, { sender, transfer }, context) =>
         steps.giveUp(state, context, flowIdOf(sender, transfer), transferStatus.cancelled),
-      chunk: (state, { flow, bytes, source, destination, link, marked }, context) =>
-        steps.arrive(state, context, flow, bytes, source, destination, link, marked === 1),
+      chunk: (state, view, context) => steps.arrive(state, context, view),
       chunkLeft: (state, { place }, context) => steps.left(state, context, place),
       chunkInject(state, { place }, context) {
         state.injectNs[place] = -1;
@@ -76,13 +81,25 @@ export function chunkNodeKind(plan: ChunkPlan): ActorKind<'chunkNode', string, C
       chunkSignal: (state, view, context) =>
         steps.signalled(state, context, view.code, view.flow, view.value, view.timeNs, view.origin, view.target),
       chunkUnreachable: (state, { flow }, context) => steps.giveUp(state, context, flow, transferStatus.unreachable),
-      chunkTick: (state, _message, context) => reportPorts(plan, state, context),
+      chunkTick: (state, _message, context) => recordPorts(plan, state, context),
+      chunkTell: (state, _message, context) => tellPorts(plan, state, context),
+      chunkToggle: (state, { place }, context) => toggleSource(steps, state, context, place),
       chunkLinkShare: (state, { first, count, share }, context) => steps.setShare(state, context, first, count, share),
     },
   });
 }
 
-type ChunkContext = Context<'marks'>;
+type ChunkContext = Context<'marks' | 'background'>;
+
+/** A chunk that has come over a link: the message itself, valid while it is handled. */
+interface ArrivedChunk {
+  readonly flow: number;
+  readonly bytes: number;
+  readonly source: number;
+  readonly destination: number;
+  readonly link: number;
+  readonly marked: number;
+}
 
 /** Constants and the steps of a chunk's life; holds no state of its own. */
 class ChunkSteps {
@@ -90,6 +107,12 @@ class ChunkSteps {
 
   constructor(plan: ChunkPlan) {
     this.plan = plan;
+  }
+
+  begin(state: ChunkNodeState, context: ChunkContext): void {
+    const { backgroundShare = {} } = this.plan.options;
+    if (state.telling !== null || Object.values(backgroundShare).some((share) => share > 0)) startTicking(this.plan, state, context);
+    beginSources(this, state, context);
   }
 
   open(state: ChunkNodeState, context: ChunkContext, flow: number, source: number, destination: number, transferBytes: number): void {
@@ -105,7 +128,14 @@ class ChunkSteps {
       return;
     }
     state.acceptedBytes += transferBytes;
-    const outgoing: Outgoing = { destination, startNs: context.now, link: -1, heldBytes: transferBytes, timer: -1 };
+    const outgoing: Outgoing = {
+      destination,
+      startNs: context.now,
+      link: -1,
+      heldBytes: transferBytes,
+      capBytesPerSecond: Number.POSITIVE_INFINITY,
+      timer: -1,
+    };
     state.outgoing.set(flow, outgoing);
     this.signal(state, context, code.announce, flow, transferBytes, context.now, node, destination);
     this.findWay(state, context, flow, outgoing);
@@ -118,31 +148,14 @@ class ChunkSteps {
     this.signal(state, context, code.close, flow, status, outgoing.startNs, state.node, outgoing.destination);
   }
 
-  arrive(
-    state: ChunkNodeState,
-    context: ChunkContext,
-    flow: number,
-    bytes: number,
-    source: number,
-    destination: number,
-    link: number,
-    marked: boolean,
-  ): void {
-    if (destination === state.node) this.take(state, context, flow, bytes, source, marked);
-    else this.forward(state, context, flow, bytes, source, destination, link, marked);
+  arrive(state: ChunkNodeState, context: ChunkContext, arrived: ArrivedChunk): void {
+    if (arrived.destination === state.node) this.take(state, context, arrived);
+    else this.forward(state, context, arrived);
   }
 
-  private forward(
-    state: ChunkNodeState,
-    context: ChunkContext,
-    flow: number,
-    bytes: number,
-    source: number,
-    destination: number,
-    link: number,
-    marked: boolean,
-  ): void {
+  private forward(state: ChunkNodeState, context: ChunkContext, arrived: ArrivedChunk): void {
     const { plan } = this;
+    const { flow, bytes, source, destination, link, marked } = arrived;
     const next = nextLink(plan.topology, plan.routesFor(state.shares), state.node, source, destination, flow);
     if (next < 0) {
       this.signal(state, context, code.lost, flow, bytes, context.now, state.node, source);
@@ -150,25 +163,26 @@ class ChunkSteps {
     }
     const ingress = plan.inPlace[link]!;
     const place = plan.outPlace[next]!;
-    const outcome = acceptChunk(state.chunkSwitch, ingress, place, flow, bytes, marked, () => context.random('marks'), source, destination);
+    const uniform = (): number => context.random('marks');
+    const outcome = acceptChunk(state.chunkSwitch, ingress, place, flow, bytes, marked === 1, uniform, source, destination);
     if (outcome === CHUNK_DROPPED) this.signal(state, context, code.lost, flow, bytes, context.now, state.node, source);
     if (shouldPause(state.chunkSwitch, ingress)) this.pause(state, context, link, true);
     this.send(state, context, place);
   }
 
-  private take(state: ChunkNodeState, context: ChunkContext, flow: number, bytes: number, source: number, marked: boolean): void {
+  private take(state: ChunkNodeState, context: ChunkContext, { flow, bytes, source, marked }: ArrivedChunk): void {
     const incoming = state.incoming.get(flow);
-    if (incoming === undefined) {
+    if (flow < 0) state.backgroundBytes += bytes;
+    else if (incoming === undefined) {
       // Of a transfer given up, whose source does not mind; were it one not announced yet, its source would send the chunk again.
       state.strayBytes += bytes;
       this.signal(state, context, code.lost, flow, bytes, context.now, state.node, source);
       return;
-    }
-    state.deliveredBytes += bytes;
-    if (receiveChunk(state.receiver, flow, bytes, marked, context.now)) {
+    } else state.deliveredBytes += bytes;
+    if (receiveChunk(state.receiver, flow, bytes, marked === 1, context.now)) {
       this.signal(state, context, code.congestion, flow, 0, context.now, state.node, source);
     }
-    if (state.receiver.receivedBytes.get(flow) === incoming.transferBytes) this.finish(state, context, flow, transferStatus.arrived);
+    if (state.receiver.receivedBytes.get(flow) === incoming?.transferBytes) this.finish(state, context, flow, transferStatus.arrived);
   }
 
   /** At the destination: the transfer is over. */
@@ -238,7 +252,7 @@ class ChunkSteps {
     else if (state.outgoing.get(flow)?.startNs === startNs) this.forget(state, context, flow);
   }
 
-  private forget(state: ChunkNodeState, context: ChunkContext, flow: number): Outgoing | undefined {
+  forget(state: ChunkNodeState, context: ChunkContext, flow: number): Outgoing | undefined {
     const outgoing = state.outgoing.get(flow);
     if (outgoing === undefined) return undefined;
     state.outgoing.delete(flow);
@@ -266,7 +280,7 @@ class ChunkSteps {
   }
 
   /** Puts what a transfer has left on the link it now takes; without one it waits. */
-  private findWay(state: ChunkNodeState, context: ChunkContext, flow: number, outgoing: Outgoing): void {
+  findWay(state: ChunkNodeState, context: ChunkContext, flow: number, outgoing: Outgoing): void {
     const { plan } = this;
     const link = nextLink(plan.topology, plan.routesFor(state.shares), state.node, state.node, outgoing.destination, flow);
     if (link !== outgoing.link && outgoing.link >= 0) {
@@ -277,13 +291,13 @@ class ChunkSteps {
     const moved = link !== outgoing.link;
     outgoing.link = link;
     if (link < 0) {
-      if (outgoing.timer < 0) outgoing.timer = context.timer(chunkUnreachable, plan.options.unreachableAfterNs ?? 1e9, flow);
+      if (outgoing.timer < 0 && flow >= 0) outgoing.timer = context.timer(chunkUnreachable, plan.options.unreachableAfterNs ?? 1e9, flow);
       return;
     }
     if (outgoing.timer >= 0) context.cancelTimer(outgoing.timer);
     outgoing.timer = -1;
     if (!moved || outgoing.heldBytes === 0) return;
-    startSenderFlow(this.senderOf(state, outgoing), flow, outgoing.heldBytes, context.now);
+    startSenderFlow(this.senderOf(state, outgoing), flow, outgoing.heldBytes, context.now, outgoing.capBytesPerSecond);
     outgoing.heldBytes = 0;
     this.inject(state, context, plan.outPlace[link]!);
   }
@@ -327,6 +341,7 @@ class ChunkSteps {
     const goesOn = releaseChunk(state.chunkSwitch, place);
     const { leftFlow, leftBytes, leftSource, leftDestination, leftIngress, leftMarked } = port;
     const link = plan.linksFrom(state.node)[place]!;
+    state.telling?.flows[place]?.add(leftFlow);
     if (plan.routesFor(state.shares).linkShare[link] === 0) {
       if (leftSource === state.node) this.sendAgain(state, context, leftFlow, leftBytes);
       else this.signal(state, context, code.lost, leftFlow, leftBytes, context.now, state.node, leftSource);
@@ -355,7 +370,7 @@ class ChunkSteps {
       else shares.set(link, share);
       if (topology.linkFrom[link] !== state.node) continue;
       // A cut port goes on at full speed, into nothing: that empties its queue.
-      state.chunkSwitch.ports[this.plan.outPlace[link]!]!.bytesPerSecond = topology.linkBytesPerSecond[link]! * (share === 0 ? 1 : share);
+      state.chunkSwitch.ports[this.plan.outPlace[link]!]!.bytesPerSecond = this.plan.ownBytesPerSecond(link) * (share === 0 ? 1 : share);
     }
     state.shares = [...shares].sort(([a], [b]) => a - b).flat();
     for (const [flow, outgoing] of state.outgoing) this.findWay(state, context, flow, outgoing);

@@ -1,7 +1,8 @@
 import { pauseHeadroomBytes } from './chunk-switch.js';
+import { INSIDE_SERVER, type OnOffSpec } from './fabric-options.js';
 import { createOutputPort, ecnSettings, type OutputPort } from './output-port.js';
 import { createRoutes, nextLink, type Routes, setLinkShare } from './routing.js';
-import { LINK_CLASSES, NODE_KINDS, type Topology } from './topology.js';
+import { LINK_CLASSES, type LinkClass, NODE_KINDS, type Topology } from './topology.js';
 
 /** What a run's fabric is made of at chunk fidelity: constants, known to every thread, no part of any state. */
 export interface ChunkOptions {
@@ -21,12 +22,20 @@ export interface ChunkOptions {
   readonly convergenceNs?: number;
   /** How long a transfer without any way waits before it is reported as unreachable (default 1 s). */
   readonly unreachableAfterNs?: number;
-  /** Period of records and reports of ports with traffic; 0 or absent: none. */
+  /** Constant share of capacity taken by background traffic, by link class, below 1: its ports are as much slower. */
+  readonly backgroundShare?: Partial<Record<LinkClass, number>>;
+  /** Background flows between endpoints; they go on until `onOffUntilNs`, which must be given with them, since no node knows when the others rest. */
+  readonly onOff?: readonly OnOffSpec[];
+  readonly onOffUntilNs?: number;
+  /** Period of the records of ports with traffic; 0 or absent: none. */
   readonly reportPeriodNs?: number;
+  /** Period of the reports to listeners (default `reportPeriodNs`). Chunks have no rate of the moment: for 0 it is 1 ms. */
+  readonly tellPeriodNs?: number;
+  /** Delay of these reports (default `leastDelayNs`). */
+  readonly reportDelayNs?: number;
 }
 
 const PAUSE_CHUNKS = 8;
-const INSIDE_SERVER = ['nvlink', 'pcie', 'host'];
 
 /** What all nodes share: places of links at their nodes, routes by what is cut. Pure functions of the options, kept once a thread. */
 export class ChunkPlan {
@@ -34,6 +43,7 @@ export class ChunkPlan {
   readonly topology: Topology;
   readonly chunkBytes: number;
   readonly pauseAboveBytes: number;
+  readonly tellPeriodNs: number;
   readonly healthy: Routes;
   /** Place of each link among those that leave, or enter, its node. */
   readonly outPlace: Int32Array;
@@ -42,7 +52,9 @@ export class ChunkPlan {
 
   constructor(options: ChunkOptions) {
     const { topology, chunkBytes = 65_536, leastDelayNs, convergenceNs = 1e6, unreachableAfterNs = 1e9, reportPeriodNs = 0 } = options;
-    for (const [name, value] of Object.entries({ chunkBytes, leastDelayNs, convergenceNs, unreachableAfterNs, reportPeriodNs })) {
+    const { tellPeriodNs = reportPeriodNs, reportDelayNs = leastDelayNs } = options;
+    const times = { leastDelayNs, convergenceNs, unreachableAfterNs, reportPeriodNs, tellPeriodNs, reportDelayNs };
+    for (const [name, value] of Object.entries({ chunkBytes, ...times })) {
       const least = name === 'chunkBytes' || name === 'convergenceNs' ? 1 : 0;
       if (!(Number.isSafeInteger(value) && value >= least)) {
         throw new Error(`chunk fabric: ${name} is ${value}; it must be a whole number, ${least} or more`);
@@ -50,6 +62,8 @@ export class ChunkPlan {
     }
     this.options = options;
     this.topology = topology;
+    this.tellPeriodNs = options.tellPeriodNs === 0 ? 1e6 : tellPeriodNs;
+    this.checkBackground();
     this.chunkBytes = chunkBytes;
     this.pauseAboveBytes = options.pauseAboveBytes ?? PAUSE_CHUNKS * chunkBytes;
     this.healthy = createRoutes(topology, options.avoidBelowShare ?? 0);
@@ -87,12 +101,27 @@ export class ChunkPlan {
     return nextLink(this.topology, this.healthy, node, node, target, flowId);
   }
 
+  /** Share of a link that background takes. */
+  backgroundShare(link: number): number {
+    return this.options.backgroundShare?.[LINK_CLASSES[this.topology.linkClasses[link]!]!] ?? 0;
+  }
+
+  /** What background leaves of a whole link. */
+  ownBytesPerSecond(link: number): number {
+    return this.topology.linkBytesPerSecond[link]! * (1 - this.backgroundShare(link));
+  }
+
+  /** Whether listeners hear of a link: all but those inside servers. */
+  isReported(link: number): boolean {
+    return !INSIDE_SERVER.includes(LINK_CLASSES[this.topology.linkClasses[link]!]!);
+  }
+
   createPort(link: number): OutputPort {
-    const { topology, chunkBytes, options } = this;
-    const speed = topology.linkBytesPerSecond[link]!;
-    const limit = options.queueLimitBytes ?? this.losslessBytes(topology.linkFrom[link]!);
+    const { chunkBytes, options } = this;
+    const speed = this.ownBytesPerSecond(link);
+    const limit = options.queueLimitBytes ?? this.losslessBytes(this.topology.linkFrom[link]!);
     const settings = ecnSettings(speed, chunkBytes, limit);
-    const marks = options.congestionControl !== false && !INSIDE_SERVER.includes(LINK_CLASSES[topology.linkClasses[link]!]!);
+    const marks = options.congestionControl !== false && this.isReported(link);
     return createOutputPort(
       speed,
       marks ? settings : { ...settings, ecnMinBytes: Number.POSITIVE_INFINITY, ecnMaxBytes: Number.POSITIVE_INFINITY },
@@ -102,11 +131,28 @@ export class ChunkPlan {
   /** Speed at which a sender starts on a link: behind PCIe it is the NIC that paces. */
   lineBytesPerSecond(link: number): number {
     const { topology } = this;
-    const own = topology.linkBytesPerSecond[link]!;
+    const own = this.ownBytesPerSecond(link);
     const to = topology.linkTo[link]!;
     if (NODE_KINDS[topology.nodeKinds[to]!] !== 'nic') return own;
     const network = Array.from(this.linksFrom(to)).filter((each) => LINK_CLASSES[topology.linkClasses[each]!] === 'nic');
-    return Math.min(own, network.reduce((sum, each) => sum + topology.linkBytesPerSecond[each]!, 0) || own);
+    return Math.min(own, network.reduce((sum, each) => sum + this.ownBytesPerSecond(each), 0) || own);
+  }
+
+  private checkBackground(): void {
+    const { backgroundShare = {}, onOff = [], onOffUntilNs } = this.options;
+    for (const [name, share] of Object.entries(backgroundShare)) {
+      if (!LINK_CLASSES.includes(name as LinkClass))
+        throw new Error(`chunk fabric: backgroundShare names link class "${name}"; allowed: ${LINK_CLASSES.join(', ')}`);
+      if (!(share >= 0 && share < 1)) throw new Error(`chunk fabric: backgroundShare.${name} is ${share}; it must lie in 0..1, below 1`);
+    }
+    if (onOff.length > 0 && onOffUntilNs === undefined)
+      throw new Error('chunk fabric: on-off background needs onOffUntilNs: no node knows when the others are done');
+    for (const [index, { source, destination }] of onOff.entries()) {
+      for (const node of [source, destination]) {
+        if (!(node >= 0 && node < this.topology.nodeCount && this.isEndpoint(node)))
+          throw new Error(`chunk fabric: onOff[${index}] names node ${node}; it must be a GPU, host or storage node`);
+      }
+    }
   }
 
   /** Room for every ingress at its threshold plus what comes in before the pause works. */

@@ -1,44 +1,84 @@
 import { type ActorId, type Context, record } from '@braess/kernel';
 import { linkReport } from '@braess/protocol';
 import type { ChunkPlan } from './chunk-options.js';
-import { type ChunkNodeState, chunkTick } from './chunk-state.js';
+import { type ChunkNodeState, chunkTell, chunkTick, type PortBeat } from './chunk-state.js';
 import type { OutputPort } from './output-port.js';
 
-/** Port -> telemetry, each period with traffic. */
+/** Port -> telemetry, each period with traffic and the first one without. */
 export const portUse = record('portUse', ['link', 'utilisation', 'transferBytes', 'highestQueuedBytes', 'marks', 'pausedNs']);
 
 /** Begins to report a node with traffic, on the same beat as all others. */
 export function startTicking(plan: ChunkPlan, state: ChunkNodeState, context: Context): void {
   const { reportPeriodNs = 0 } = plan.options;
-  if (reportPeriodNs === 0 || state.ticking) return;
-  state.ticking = true;
-  context.send(context.self, chunkTick, reportPeriodNs - (context.now % reportPeriodNs));
-}
-
-/** Reports what each port did in the last period; ends with the traffic. */
-export function reportPorts(plan: ChunkPlan, state: ChunkNodeState, context: Context): void {
-  let busy = false;
-  state.chunkSwitch.ports.forEach((port, place) => {
-    busy = reportPort(plan, state, context, port, place) || busy || port.length > 0;
-  });
-  state.ticking = busy;
-  if (busy) context.send(context.self, chunkTick, plan.options.reportPeriodNs as number);
-}
-
-function reportPort(plan: ChunkPlan, state: ChunkNodeState, context: Context, port: OutputPort, place: number): boolean {
-  const sentBytes = port.sentBytes - state.lastSentBytes[place]!;
-  const marks = port.markedChunks - state.lastMarks[place]!;
-  const pausedNs = port.pausedNs + (port.paused ? context.now - port.pausedSinceNs : 0);
-  const newPausedNs = pausedNs - state.lastPausedNs[place]!;
-  if (sentBytes === 0 && newPausedNs === 0) return false;
-  state.lastSentBytes[place] = port.sentBytes;
-  state.lastMarks[place] = port.markedChunks;
-  state.lastPausedNs[place] = pausedNs;
-  const link = plan.linksFrom(state.node)[place]!;
-  const utilisation = (sentBytes * 1e9) / (plan.topology.linkBytesPerSecond[link]! * (plan.options.reportPeriodNs as number));
-  context.emit(portUse, link, utilisation, sentBytes, port.highestQueuedBytes, marks, newPausedNs);
-  for (const listener of state.listeners) {
-    context.send(listener as ActorId, linkReport, plan.options.leastDelayNs, link, utilisation, sentBytes, port.length, marks, newPausedNs);
+  if (!state.series.ticking && reportPeriodNs > 0) {
+    state.series.ticking = true;
+    context.send(context.self, chunkTick, reportPeriodNs - (context.now % reportPeriodNs));
   }
-  return true;
+  if (state.telling !== null && !state.telling.ticking && plan.tellPeriodNs > 0) {
+    state.telling.ticking = true;
+    context.send(context.self, chunkTell, plan.tellPeriodNs - (context.now % plan.tellPeriodNs));
+  }
+}
+
+/** Records what each port did in the last period; ends with the first period without traffic. */
+export function recordPorts(plan: ChunkPlan, state: ChunkNodeState, context: Context): void {
+  const periodNs = plan.options.reportPeriodNs as number;
+  const busy = readPorts(plan, state, context, state.series, periodNs, (link, port, reading) => {
+    context.emit(portUse, link, reading.utilisation, reading.sentBytes, port.highestQueuedBytes, reading.marks, reading.pausedNs);
+  });
+  if (busy) context.send(context.self, chunkTick, periodNs);
+}
+
+/** Tells the listeners what each port between servers did in the last period. */
+export function tellPorts(plan: ChunkPlan, state: ChunkNodeState, context: Context): void {
+  const { reportDelayNs = plan.options.leastDelayNs } = plan.options;
+  const busy = readPorts(plan, state, context, state.telling as PortBeat, plan.tellPeriodNs, (link, _port, reading) => {
+    if (!plan.isReported(link)) return;
+    const { utilisation, sentBytes, flows, marks, pausedNs } = reading;
+    for (const listener of state.listeners)
+      context.send(listener as ActorId, linkReport, reportDelayNs, link, utilisation, sentBytes, flows, marks, pausedNs);
+  });
+  if (busy) context.send(context.self, chunkTell, plan.tellPeriodNs);
+}
+
+interface PortReading {
+  utilisation: number;
+  sentBytes: number;
+  flows: number;
+  marks: number;
+  pausedNs: number;
+}
+
+/** Reads all ports and hands on those that did something or changed. True when there was traffic, so that the beat goes on. */
+function readPorts(
+  plan: ChunkPlan,
+  state: ChunkNodeState,
+  context: Context,
+  beat: PortBeat,
+  periodNs: number,
+  changed: (link: number, port: OutputPort, reading: PortReading) => void,
+): boolean {
+  const links = plan.linksFrom(state.node);
+  const { linkShare } = plan.routesFor(state.shares);
+  beat.ticking = false;
+  for (const [place, port] of state.chunkSwitch.ports.entries()) {
+    const link = links[place]!;
+    const pausedNs = port.pausedNs + (port.paused ? context.now - port.pausedSinceNs : 0);
+    const sentBytes = port.sentBytes - beat.sentBytes[place]!;
+    const newPausedNs = pausedNs - beat.pausedNs[place]!;
+    const offeredBytes = (plan.topology.linkBytesPerSecond[link]! * linkShare[link]! * periodNs) / 1e9;
+    const utilisation = offeredBytes === 0 ? 1 : Math.min(1, sentBytes / offeredBytes + plan.backgroundShare(link));
+    const flows = beat.flows[place]!.size;
+    const busy = sentBytes > 0 || newPausedNs > 0;
+    if (busy || utilisation !== beat.utilisation[place] || flows !== beat.lastFlows[place])
+      changed(link, port, { utilisation, sentBytes, flows, marks: port.markedChunks - beat.marks[place]!, pausedNs: newPausedNs });
+    beat.sentBytes[place] = port.sentBytes;
+    beat.marks[place] = port.markedChunks;
+    beat.pausedNs[place] = pausedNs;
+    beat.utilisation[place] = utilisation;
+    beat.lastFlows[place] = flows;
+    beat.flows[place]!.clear();
+    if (busy || port.length > 0) beat.ticking = true;
+  }
+  return beat.ticking;
 }

@@ -2,6 +2,7 @@ import { type ActorReference, message, type TimerId } from '@braess/kernel';
 import { type ChunkReceiver, type ChunkSender, createChunkReceiver, createChunkSender } from './chunk-nic.js';
 import type { ChunkPlan } from './chunk-options.js';
 import { type ChunkSwitch, createChunkSwitch } from './chunk-switch.js';
+import type { OnOffSource } from './on-off.js';
 import { dcqcnSettings } from './rate-control.js';
 
 /** What the program passes for the actor of each node of the topology. */
@@ -21,6 +22,8 @@ export interface Outgoing {
   link: number;
   /** Bytes to send once there is a way again. */
   heldBytes: number;
+  /** Most it sends; Infinity for transfers. */
+  readonly capBytesPerSecond: number;
   timer: TimerId;
 }
 
@@ -29,6 +32,30 @@ export interface Incoming {
   transferBytes: number;
   startNs: number;
   source: number;
+}
+
+/** One rhythm of reading a node's ports, and what was read last, by place. */
+export interface PortBeat {
+  ticking: boolean;
+  readonly sentBytes: Float64Array;
+  readonly marks: Float64Array;
+  readonly pausedNs: Float64Array;
+  readonly utilisation: Float64Array;
+  /** Flows that sent in this period, and their number in the last. */
+  readonly flows: Set<number>[];
+  readonly lastFlows: Int32Array;
+}
+
+function createPortBeat(ports: number, utilisation: number): PortBeat {
+  return {
+    ticking: false,
+    sentBytes: new Float64Array(ports),
+    marks: new Float64Array(ports),
+    pausedNs: new Float64Array(ports),
+    utilisation: new Float64Array(ports).fill(utilisation),
+    flows: Array.from({ length: ports }, () => new Set<number>()),
+    lastFlows: new Int32Array(ports),
+  };
 }
 
 /** State of one node: a GPU, NIC, NVLink switch, switch, host or storage node. */
@@ -49,10 +76,14 @@ export interface ChunkNodeState {
   readonly incoming: Map<number, Incoming>;
   /** Shares of links that are not whole: link, share, ... ascending by link. */
   shares: number[];
-  ticking: boolean;
-  readonly lastSentBytes: Float64Array;
-  readonly lastMarks: Float64Array;
-  readonly lastPausedNs: Float64Array;
+  /** Records of the time series, and reports to listeners (null: there are none). */
+  readonly series: PortBeat;
+  readonly telling: PortBeat | null;
+  /** On-off background that starts here, and the number of each in the fabric's list. */
+  readonly sources: OnOffSource[];
+  readonly sourceNumbers: number[];
+  /** Bytes of background that ended here. */
+  backgroundBytes: number;
   acceptedBytes: number;
   deliveredBytes: number;
   /** Bytes that arrived for a transfer already given up. */
@@ -66,6 +97,8 @@ export const chunkPause = message('chunkPause', ['link', 'paused']);
 export const chunkSignal = message('chunkSignal', ['code', 'flow', 'value', 'timeNs', 'origin', 'target']);
 export const chunkUnreachable = message('chunkUnreachable', ['flow']);
 export const chunkTick = message('chunkTick');
+export const chunkTell = message('chunkTell');
+export const chunkToggle = message('chunkToggle', ['place']);
 /** Fabric actor -> every node: from now on route by this share of a link. */
 export const chunkLinkShare = message('chunkLinkShare', ['first', 'count', 'share']);
 
@@ -96,10 +129,11 @@ export function createNodeState(plan: ChunkPlan, { node, actors, listeners }: Ch
     outgoing: new Map(),
     incoming: new Map(),
     shares: [],
-    ticking: false,
-    lastSentBytes: new Float64Array(out.length),
-    lastMarks: new Float64Array(out.length),
-    lastPausedNs: new Float64Array(out.length),
+    series: createPortBeat(out.length, 0),
+    telling: listeners.length === 0 ? null : createPortBeat(out.length, -1),
+    sources: [],
+    sourceNumbers: [],
+    backgroundBytes: 0,
     acceptedBytes: 0,
     deliveredBytes: 0,
     strayBytes: 0,

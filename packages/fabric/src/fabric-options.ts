@@ -36,7 +36,7 @@ export interface FabricOptions {
   readonly transferLimit?: number;
 }
 
-const INSIDE_SERVER: readonly LinkClass[] = ['nvlink', 'pcie', 'host'];
+export const INSIDE_SERVER: readonly LinkClass[] = ['nvlink', 'pcie', 'host'];
 
 /** Links that are reported, ascending. */
 export function reportedLinks(options: FabricOptions): Int32Array {

@@ -1,116 +1,35 @@
 import {
-  buildTopology,
   type ChunkNodeState,
-  type ChunkOptions,
   createFlowNetwork,
-  declareChunkFabric,
   equalCostPaths,
   linksAt,
   linksBetween,
   nodeId,
   pathLatencyNs,
-  type Topology,
   tier,
   transferStatus,
 } from '@braess/fabric';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fatTree } from './clusters.js';
 import {
-  defineProgram,
-  type Ended,
-  faultKind,
-  modelOf,
-  type Planned,
-  type PlannedShare,
-  REQUEST_DELAY_NS,
-  type RequesterState,
-  requesterKind,
-  Simulation,
-} from './fabric-world.js';
+  CHUNK,
+  endedOf,
+  expectRest,
+  finished,
+  gpu,
+  incast,
+  LEAST_NS,
+  LINE,
+  nodesOf,
+  portsOf,
+  rack,
+  type Setting,
+  simulate,
+  sum,
+  tree,
+} from './chunk-world.js';
+import { type Ended, type Planned, REQUEST_DELAY_NS, Simulation } from './fabric-world.js';
 import { seededUniform } from './random.js';
-
-const CHUNK = 65_536;
-const LINE = 50e9;
-const LEAST_NS = 1000;
-const rack = buildTopology(fatTree(1, 1, 9));
-const tree = buildTopology(fatTree(2, 2, 1));
-
-interface Setting {
-  topology?: Topology;
-  plans: Planned[][];
-  options?: Partial<ChunkOptions>;
-  faults?: PlannedShare[];
-}
-
-function simulate({ topology = rack, plans, options = {}, faults = [] }: Setting, shards = 1): Simulation {
-  const program = defineProgram(undefined, 'chunk-test', (world) => {
-    const cells = new Map<string, ReturnType<typeof world.cell>>();
-    const serverCell = (name: string) => {
-      const known = cells.get(name) ?? world.cell(name, { class: 'server' });
-      cells.set(name, known);
-      return known;
-    };
-    const fabricCell = world.cell('fabric', { class: 'fabric' });
-    const places = { serverCell, fabricCell, fabricClass: 'fabric', serverClass: 'server' };
-    const chunks = declareChunkFabric(world, { topology, leastDelayNs: LEAST_NS, ...options }, places);
-    const requester = requesterKind(plans);
-    plans.forEach((_plan, index) => {
-      const setup = { index, fabricOf: (source: number) => chunks.endpointOf(source).id };
-      world.actor(`requester${index}`, requester, setup, { class: 'requester' });
-    });
-    world.actor('faults', faultKind(faults), [chunks.fabric], { class: 'requester' });
-    for (const to of ['server', 'switch', 'fabric']) world.lookahead('requester', to, REQUEST_DELAY_NS);
-    for (const from of ['server', 'switch']) world.lookahead(from, 'requester', LEAST_NS);
-  });
-  return new Simulation(modelOf(program, undefined), { shards, strict: shards > 1, keepRecords: true });
-}
-
-function finished(setting: Setting, limitNs = 10e9): Simulation {
-  const simulation = simulate(setting);
-  simulation.runUntil(limitNs);
-  return simulation;
-}
-
-function endedOf(simulation: Simulation, requester = 0): Ended[] {
-  return (simulation.stateOf(`requester${requester}`) as RequesterState).ended;
-}
-
-function nodesOf(simulation: Simulation, topology = rack): ChunkNodeState[] {
-  return topology.nodeNames.map((name) => {
-    const endpoint = /\/(gpu\d+|host|storage\d+)$/.test(name);
-    return simulation.stateOf(endpoint ? `${name}/port` : name) as ChunkNodeState;
-  });
-}
-
-function sum(values: Iterable<number>): number {
-  let total = 0;
-  for (const value of values) total += value;
-  return total;
-}
-
-function portsOf(simulation: Simulation, topology = rack) {
-  return nodesOf(simulation, topology).flatMap((node) => node.chunkSwitch.ports);
-}
-
-/** At rest: nothing queued, nobody paused, no transfer known anywhere. */
-function expectRest(simulation: Simulation, topology = rack): void {
-  expect(portsOf(simulation, topology).every((port) => port.length === 0 && !port.paused && port.queuedBytes === 0)).toBe(true);
-  for (const node of nodesOf(simulation, topology)) {
-    expect(sum(node.chunkSwitch.ingressBytes)).toBe(0);
-    expect([node.outgoing.size, node.incoming.size, node.senders.reduce((count, sender) => count + sender.flows.length, 0)]).toEqual([
-      0, 0, 0,
-    ]);
-  }
-}
-
-function gpu(node: number, index = 0, topology = rack): number {
-  return nodeId(topology, `pod0/rack0/node${node}/gpu${index}`);
-}
-
-function incast(senders: number, transferBytes: number): Planned[][] {
-  return [Array.from({ length: senders }, (_unused, index) => ({ atNs: 0, source: gpu(index + 1), destination: gpu(0), transferBytes }))];
-}
 
 describe('chunk actors', () => {
   it('take size / rate plus one chunk and the latency of every hop for a transfer alone', () => {
