@@ -108,6 +108,7 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   }
   const engines = placeEngines(read, topology, groups);
   checkFaults(read, topology, engines);
+  checkOnOff(read, topology);
   const disaggregated = groups.some((group) => group.role !== 'aggregated');
   const policies = planPolicies(read);
   return { scenario, topologySpec, groups, engines, disaggregated, blockTokens, policies };
@@ -288,15 +289,40 @@ function checkClient(read: ReadScenario): void {
   }
 }
 
+function checkOnOff(read: ReadScenario, topology: Topology): void {
+  const ends = topology.nodeNames.filter((name) => /\/(gpu|host|storage)\d*$/.test(name));
+  for (const [index, source] of read.scenario.cluster.fabric.onOff.entries()) {
+    for (const key of ['from', 'to'] as const) {
+      if (ends.includes(source[key])) continue;
+      const path = ['cluster', 'fabric', 'onOff', index, key];
+      refuse(
+        read,
+        path,
+        `is "${source[key]}", no end of transfers; there are ${ends.slice(0, 3).join(', ')}, ...${didYouMean(source[key], ends)}`,
+      );
+    }
+  }
+}
+
 /** What only one fidelity can do. */
 function checkFabric(read: ReadScenario): void {
-  const { cluster, kvTiers, router, faults } = read.scenario;
+  const { cluster, kvTiers, faults, untilSeconds } = read.scenario;
   if (cluster.fabric.fidelity === 'chunk') {
-    if (kvTiers.g4 !== undefined) refuse(read, ['kvTiers', 'g4'], 'needs cluster.fabric.fidelity: flow; take one of them out');
-    if (cluster.fabric.background.length > 0) refuse(read, ['cluster', 'fabric', 'background'], 'needs cluster.fabric.fidelity: flow');
-    if (router.oracle !== undefined) refuse(read, ['router', 'oracle'], 'needs cluster.fabric.fidelity: flow, whose links report to it');
+    for (const [index, { share }] of cluster.fabric.background.entries())
+      if (share === 1)
+        refuse(read, ['cluster', 'fabric', 'background', index, 'share'], 'is 1: nothing is left; at chunk fidelity it must be below 1');
+    if (cluster.fabric.onOff.length > 0 && untilSeconds === undefined)
+      refuse(
+        read,
+        ['cluster', 'fabric', 'onOff'],
+        'needs untilSeconds (or --until) at chunk fidelity: no node knows when the others are done',
+      );
   }
   const hasFabric = read.scenario.serving.some((group) => group.role !== 'aggregated') || kvTiers.g4 !== undefined;
+  for (const key of ['background', 'onOff'] as const) {
+    if (cluster.fabric[key].length > 0 && !hasFabric)
+      refuse(read, ['cluster', 'fabric', key], 'shares links with nobody: nothing of this cluster uses the network, no KV moves');
+  }
   const cut = faults.findIndex((fault) => fault.kind === 'link-share');
   if (cut >= 0 && !hasFabric) refuse(read, ['faults', cut], 'changes a link, but nothing of this cluster uses the network: no KV moves');
 }

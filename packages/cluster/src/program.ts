@@ -14,11 +14,12 @@ import {
   readsPrefillOverlap,
   type SpeedProfile,
 } from '@braess/control';
-import { buildTopology, declareChunkFabric, fabricKind, type LinkClass, linksBetween, type Topology } from '@braess/fabric';
+import { buildTopology, declareChunkFabric, fabricKind, linksBetween, type Topology } from '@braess/fabric';
 import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
 import type { MeasureListener } from '@braess/protocol';
 import { type EngineKind, type EngineKindOptions, engineKind, engineRole, type GpuKind, gpuKind } from '@braess/serving';
 import { type ClientOptions, clientKind, type RequestTable } from '@braess/workload';
+import { backgroundOf } from './background.js';
 import { clientAnswers, clientOptionsOf, movesClients } from './client-plan.js';
 import { type EnginePool, poolBlocks } from './engine-blocks.js';
 import { type FaultEntry, faultKind } from './fault-actor.js';
@@ -137,36 +138,41 @@ class ClusterBuilder {
   #addFabric(): void {
     const { scenario } = this.#plan;
     const { fabric } = scenario.cluster;
+    const tellPeriodNs = this.#linkReportNs();
+    const listeners = tellPeriodNs === undefined ? [] : this.#frontends;
     const common = {
       topology: this.#topology,
       leastDelayNs: this.#delays.notice,
       avoidBelowShare: fabric.avoidBelowShare,
       unreachableAfterNs: Math.round(fabric.unreachableAfterSeconds * 1e9),
       reportPeriodNs: this.#parameters.seriesNs,
+      ...backgroundOf(this.#topology, scenario),
+      ...(tellPeriodNs === undefined ? {} : { tellPeriodNs }),
     };
     if (fabric.fidelity === 'chunk') {
+      const { control, server, notice } = this.#delays;
+      this.#world.lookahead('switch', 'control', control);
+      this.#world.lookahead('switch', 'storage', notice);
+      this.#world.lookahead('storage', 'switch', server);
       const chunks = declareChunkFabric(
         this.#world,
-        { ...common, chunkBytes: fabric.chunkBytes },
+        // A port reports from its own place, so as late as an engine.
+        { ...common, chunkBytes: fabric.chunkBytes, reportDelayNs: control },
         {
           serverCell: (name) => this.#server(name),
           fabricCell: this.#world.cell(fabricName, { class: 'fabric' }),
           fabricClass: 'fabric',
           serverClass: 'server',
+          listenersOf: () => listeners,
         },
       );
       this.#fabric = chunks.fabric;
       this.#endpointOf = (node) => chunks.endpointOf(node).id;
       return;
     }
-    const backgroundShare = Object.fromEntries(fabric.background.map(({ link, share }) => [link, share])) as Partial<
-      Record<LinkClass, number>
-    >;
-    const tellPeriodNs = this.#linkReportNs();
-    const listeners = tellPeriodNs === undefined ? [] : this.#frontends;
     this.#fabric = this.#world.actor(
       fabricName,
-      fabricKind({ ...common, backgroundShare, ...(tellPeriodNs === undefined ? {} : { tellPeriodNs }) }),
+      fabricKind(common),
       { subscriptions: listeners.map((actor) => ({ actor, links: 'all' as const })) },
       { class: 'fabric' },
     );
@@ -261,6 +267,7 @@ class ClusterBuilder {
         serverDelayNs: this.#delays.server,
         seriesNs: this.#parameters.seriesNs,
         fabric: this.#fabric,
+        endpointOf: this.#endpointOf,
         nodeOfEngine: (engine) => this.#nodeOf(engine),
         storageNode: storageNodeOf(this.#topology),
         evictionOf: (tier) => cachePolicy(this.#plan.policies.tierEvictions[tier] as PolicySpec, this.#plan.policies.baseDirectory),
@@ -356,7 +363,7 @@ class ClusterBuilder {
     const toControl = [...this.#frontends, ...this.#planner].map((to) => ({ to, delayNs: control }));
     if (this.#fabric === undefined) return { promises: toControl, sendsTo: ['control'] };
     // At chunk fidelity an engine talks to its own server and to others only.
-    if (this.#endpointOf !== undefined) return { promises: toControl, sendsTo: ['control', 'server'] };
+    if (this.#endpointOf !== undefined) return { promises: toControl, sendsTo: ['control', 'server', 'storage'] };
     return { promises: [...toControl, { to: this.#fabric, delayNs: server }], sendsTo: ['control', 'server', 'fabric', 'storage'] };
   }
 

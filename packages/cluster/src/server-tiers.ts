@@ -12,6 +12,8 @@ export interface TierSetting {
   readonly serverDelayNs: number;
   readonly seriesNs: number;
   readonly fabric: ActorReference | undefined;
+  /** Who takes the transfers from a node, where each has an actor of its own (chunk fidelity). */
+  readonly endpointOf: ((node: number) => number) | undefined;
   /** Node of the topology of an engine, by actor id. */
   readonly nodeOfEngine: (engine: number) => number;
   /** Node of the network storage, -1 without. */
@@ -28,6 +30,7 @@ export class ServerTiers {
   readonly #g2: TierKind | undefined;
   readonly #g3: TierKind | undefined;
   #g4: ActorReference | undefined;
+  readonly #nodeOfTier = new Map<number, number>();
   readonly #ofServer = new Map<string, { readonly tiers: readonly ActorReference[]; readonly workers: ActorReference[] }>();
 
   constructor(setting: TierSetting, world: World) {
@@ -54,6 +57,7 @@ export class ServerTiers {
       localDelayNs: 0,
       remoteDelayNs: this.#setting.serverDelayNs,
       lastIsRemote: g4 !== undefined,
+      levels: ([2, 3, 4] as const).filter((level) => this.#tiers[`g${level}`] !== undefined),
     };
   }
 
@@ -122,7 +126,7 @@ export class ServerTiers {
   }
 
   #storageOptions(spec: NonNullable<Tiers['g4']>): TierKindOptions {
-    const { fabric, serverDelayNs, nodeOfEngine, storageNode } = this.#setting;
+    const { fabric, endpointOf, serverDelayNs } = this.#setting;
     return {
       ...this.#common(),
       tier: 4,
@@ -133,12 +137,24 @@ export class ServerTiers {
           delayNs: serverDelayNs,
           latencyNs: Math.round(spec.latencyUs * 1e3),
           estimateBytesPerSecond: this.#storageRate(),
-          nodeOf: (actor) => (actor === (this.#g4 as ActorReference).id ? storageNode : nodeOfEngine(actor)),
+          nodeOf: (actor) => this.#nodeOf(actor),
+          ...(endpointOf === undefined ? {} : { endpointOf }),
         },
       },
       answerDelayNs: serverDelayNs,
-      sendsTo: ['server', 'fabric'],
+      sendsTo: endpointOf === undefined ? ['server', 'fabric'] : ['server', 'switch'],
     };
+  }
+
+  /** Where an engine or tier, by actor id, sends and receives: DRAM and NVMe by the NIC of their server's first engine. */
+  #nodeOf(actor: number): number {
+    const { nodeOfEngine, storageNode } = this.#setting;
+    if (actor === (this.#g4 as ActorReference).id) return storageNode;
+    if (this.#nodeOfTier.size === 0) {
+      for (const { tiers, workers } of this.#ofServer.values())
+        for (const tier of tiers) this.#nodeOfTier.set(tier.id, nodeOfEngine((workers[0] as ActorReference).id));
+    }
+    return this.#nodeOfTier.get(actor) ?? nodeOfEngine(actor);
   }
 
   /** What one engine gets from storage when nothing else moves: its NIC, or the storage's link. */

@@ -33,6 +33,7 @@ import {
 } from './chunk-state.js';
 import { acceptChunk, releaseChunk, shouldPause } from './chunk-switch.js';
 import { flowIdOf, requesterOf, transferOf, transferStatus } from './flow-id.js';
+import { requireNode } from './flow-network.js';
 import { CHUNK_DROPPED, setPaused, startSending } from './output-port.js';
 import { nextLink } from './routing.js';
 import { tier } from './topology.js';
@@ -121,6 +122,7 @@ class ChunkSteps {
       const { nodeNames } = this.plan.topology;
       throw new Error(`a transfer from ${nodeNames[source]} came to ${nodeNames[node]}; send it to the actor of its source (endpointOf)`);
     }
+    requireNode(this.plan.topology, destination);
     // An earlier one of this number has arrived, else its requester would not use the number again; the news is on its way here.
     this.forget(state, context, flow);
     if (transferBytes === 0 || source === destination) {

@@ -58,6 +58,7 @@ export function startTransfer(
   weight = 1,
   capBytesPerSecond: number = Number.POSITIVE_INFINITY,
 ): number {
+  for (const node of [source, destination]) requireNode(topology, node);
   const hopCount = choosePath(topology, network.routes, source, destination, flowId, pathBuffer);
   if (hopCount < 0) return -1;
   const slot = addFlow(network.allocator, nowNs, flowId, pathBuffer, hopCount, sizeBytes, weight, capBytesPerSecond);
@@ -65,6 +66,12 @@ export function startTransfer(
   network.sourceOfSlot[slot] = source;
   network.destinationOfSlot[slot] = destination;
   return pathLatencyNs(topology, pathBuffer, hopCount);
+}
+
+/** NaN and the like would find a path of no links, over which bytes take no time. */
+export function requireNode(topology: Topology, node: number): void {
+  if (!(Number.isInteger(node) && node >= 0 && node < topology.nodeCount))
+    throw new Error(`a transfer names node ${node}; ids are 0..${topology.nodeCount - 1}`);
 }
 
 function growEnds(network: FlowNetwork): void {

@@ -8,7 +8,6 @@ export * from './fair-pipe.js';
 export * from './identity.js';
 export * from './identity-table.js';
 export * from './kv-events.js';
-export * from './onboard-plan.js';
 export * from './prefix-index.js';
 export * from './recent-identities.js';
 export * from './tier-store.js';

@@ -1,11 +1,10 @@
-/** Goal: tiers keep what they should and the onboard plan is the best cut. Method: small cases by hand, a plain LRU, and exhaustive search over all cuts. */
+/** Goal: tiers keep what they should. Method: small cases by hand, and a plain LRU. */
 import {
   checkBlockCache,
   clearTierStore,
   createBlockPool,
   createKvEventBuffer,
   createOffloadList,
-  createOnboardPlan,
   createTierStore,
   evictionPolicyNames,
   KV_REMOVED,
@@ -13,7 +12,6 @@ import {
   matchTier,
   openSequence,
   pinTierBlock,
-  planOnboard,
   releaseSequence,
   storeAnonymous,
   storeInTier,
@@ -113,73 +111,5 @@ describe('tier store', () => {
 
   it('matches without a gap', () => {
     expect(matchTier(tierOf([5, 6, 8]), Float64Array.of(4, 5, 6, 7, 8), 1, 5)).toBe(2);
-  });
-});
-
-describe('onboard plan', () => {
-  const question = { blockTokens: 16, blockBytes: 1000, pollDelayNs: 0, fromBlock: 0 };
-
-  it('brings nothing when computing is cheaper, all when bringing is', () => {
-    const sources = [{ store: tierOf([1, 2, 3]), bytesPerSecond: 1e9, latencyNs: 500 }];
-    const asked = { ...question, chain: Float64Array.of(1, 2, 3, 4), chainLength: 4, promptTokens: 70 };
-    const slow = planOnboard(asked, sources, (start, end) => (end - start) * 100, createOnboardPlan());
-    // 3 blocks: 500 + 3 x 1,000 ns against 48 tokens x 100 ns.
-    expect([slow.toBlock, slow.transferNs, slow.prefillNs, slow.recomputeNs, slow.blocksPerSource]).toEqual([3, 3500, 2200, 7000, [3]]);
-    expect(planOnboard(asked, sources, (start, end) => (end - start) * 60, slow).toBlock).toBe(0);
-    expect(slow.blocksPerSource).toEqual([0]);
-    expect(planOnboard({ ...asked, pollDelayNs: 2000 }, sources, (start, end) => (end - start) * 100, slow).toBlock).toBe(0);
-  });
-
-  it('leaves the last token to compute', () => {
-    const sources = [{ store: tierOf([1, 2]), bytesPerSecond: 1e12, latencyNs: 0 }];
-    const asked = { ...question, chain: Float64Array.of(1, 2), chainLength: 2, promptTokens: 32 };
-    expect(planOnboard(asked, sources, (start, end) => (end - start) * 1000, createOnboardPlan()).toBlock).toBe(1);
-  });
-
-  it('plans over more blocks than it has room for at first', () => {
-    const identities = Array.from({ length: 300 }, (_, index) => index + 1);
-    const sources = [{ store: tierOf(identities, 300), bytesPerSecond: 1e12, latencyNs: 0 }];
-    const asked = { ...question, chain: Float64Array.from(identities), chainLength: 300, promptTokens: 4900 };
-    const plan = planOnboard(asked, sources, (start, end) => (end - start) * 100, createOnboardPlan());
-    expect([plan.toBlock, plan.blocksPerSource]).toEqual([300, [300]]);
-  });
-
-  it('finds the best cut of all', () => {
-    const holder = fc.constantFrom(0, 1, 2, 3);
-    const speed = fc.record({ bytesPerSecond: fc.constantFrom(1e8, 1e9, 1e10), latencyNs: fc.nat(9000) });
-    fc.assert(
-      fc.property(
-        fc.array(holder, { minLength: 1, maxLength: 90, size: 'max' }),
-        fc.array(speed, { minLength: 3, maxLength: 3 }),
-        fc.nat(40),
-        fc.nat(4),
-        (holders, speeds, weight, fromBlock) => {
-          const chain = Float64Array.from(holders, (_, index) => index + 1);
-          const stores = [0, 1, 2].map((tier) =>
-            tierOf(
-              holders.flatMap((at, index) => (at === tier ? [index + 1] : [])),
-              99,
-            ),
-          );
-          const sources = stores.map((store, tier) => ({ store, ...speeds[tier]! }));
-          const promptTokens = holders.length * 16 + 3;
-          const prefillNs = (start: number, end: number) => (end - start) * 50 + Math.floor((weight * (end * end - start * start)) / 100);
-          const asked = { ...question, chain, chainLength: chain.length, promptTokens, fromBlock, pollDelayNs: 77 };
-          const plan = planOnboard(asked, sources, prefillNs, createOnboardPlan());
-          let least = prefillNs(fromBlock * 16, promptTokens);
-          for (let end = fromBlock + 1; end <= chain.length && holders[end - 1] !== 3; end++) {
-            const taken = [0, 1, 2].map((tier) => holders.slice(fromBlock, end).filter((at) => at === tier).length);
-            const times = taken.map((count, tier) =>
-              count ? speeds[tier]!.latencyNs + (count * 1000 * 1e9) / speeds[tier]!.bytesPerSecond : 0,
-            );
-            least = Math.min(least, Math.ceil(77 + Math.max(...times)) + prefillNs(end * 16, promptTokens));
-          }
-          expect(plan.transferNs + plan.prefillNs).toBe(least);
-          expect(plan.blocksPerSource.reduce((sum, count) => sum + count, 0)).toBe(plan.toBlock - fromBlock);
-          for (let block = fromBlock; block < plan.toBlock; block++) expect(plan.sourceOf[block - fromBlock]).toBe(holders[block]);
-        },
-      ),
-      { numRuns: 200, seed: 4 },
-    );
   });
 });

@@ -124,6 +124,10 @@ const cases: Record<string, Case> = {
     ground: ['faults=[{kind: link-share, atSeconds: 0.5, from: pod0/rack0/node0/nic0, to: pod0/rack0/leaf0, share: 0}]'],
     set: 'cluster.fabric.unreachableAfterSeconds=0.2',
   },
+  'cluster.fabric.onOff': {
+    ground: busy,
+    set: 'cluster.fabric.onOff=[{from: pod0/rack0/node0/gpu1, to: pod0/rack1/node0/gpu0, bytesPerSecond: 4.0e+10, meanOnMs: 20, meanOffMs: 20}]',
+  },
   'cluster.fabric.background': { set: 'cluster.fabric.background=[{link: nic, share: 0.8}]' },
   'model.name': { set: 'model.name=Qwen3-32B' },
   'model.weightPrecision': { set: 'model.weightPrecision=fp8' },

@@ -60,7 +60,7 @@ function randomCluster(seed: number, rules: EngineRules, faults: boolean): TestC
     options: {
       restartNs: 200 * ms,
       telemetry: { gaps: true, series: true, periodNs: 100 * ms },
-      tiers: { offload: 'write-through', localDelayNs: 0, remoteDelayNs: 0, lastIsRemote: false },
+      tiers: { offload: 'write-through', localDelayNs: 0, remoteDelayNs: 0, lastIsRemote: false, levels: [2, 3] },
       streams: (request) => seed % 4 === 0 && request % 5 === 0,
     },
   };

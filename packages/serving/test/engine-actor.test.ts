@@ -271,7 +271,7 @@ describe('tiers', () => {
     engines: [{ role: engineRole.aggregated, tiers: true }],
     requests: [{ atNs: 0, inputTokens: 70, outputTokens: 2, engine: 0, chain: chainOf(11, 12, 13, 14) }],
     tier: { holds: [11, 12, 13], blockNs: 200_000 },
-    options: { tiers: { offload: 'write-through', localDelayNs: 0, remoteDelayNs: 0, lastIsRemote: false } },
+    options: { tiers: { offload: 'write-through', localDelayNs: 0, remoteDelayNs: 0, lastIsRemote: false, levels: [2, 3] } },
   };
   const tierOf = (simulation: ReturnType<typeof buildCluster>) => simulation.stateOf('server0/g2') as FakeTierState;
 

@@ -72,6 +72,18 @@ const fabricSchema = z.strictObject({
     )
     .default([])
     .describe('Constant background traffic by kind of link'),
+  onOff: z
+    .array(
+      z.strictObject({
+        from: z.string().describe('GPU, e.g. pod0/rack0/node0/gpu0'),
+        to: z.string().describe('GPU'),
+        bytesPerSecond: positive('Most it sends while it is on'),
+        meanOnMs: positive('Mean time on, exponential'),
+        meanOffMs: positive('Mean time off, exponential'),
+      }),
+    )
+    .default([])
+    .describe('Background flows that come and go'),
 });
 
 const clusterSchema = z.strictObject({

@@ -159,11 +159,12 @@ function begin(options: TierKindOptions, state: TierState, context: Context, tra
   const number = state.transferCount++;
   state.transfers.set(number, transfer);
   if ('fabric' in options.through) {
-    const { actor, delayNs, latencyNs, nodeOf } = options.through.fabric;
+    const { actor, endpointOf, delayNs, latencyNs, nodeOf } = options.through.fabric;
     const here = nodeOf(context.self);
     const there = nodeOf(transfer.actor);
     const [source, destination] = transfer.up ? [here, there] : [there, here];
-    context.send(actor.id as ActorId, startFabricTransfer, delayNs + latencyNs, number, source, destination, transfer.bytes, 1);
+    const to = (endpointOf?.(source) ?? actor.id) as ActorId;
+    context.send(to, startFabricTransfer, delayNs + latencyNs, number, source, destination, transfer.bytes, 1);
   } else if (!enterPipe(state, number, transfer, context.now)) state.waiting.push(number);
 }
 

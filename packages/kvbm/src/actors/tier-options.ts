@@ -13,6 +13,8 @@ export interface TierDevice {
 /** The fabric through which the bytes of a storage tier (G4) go. */
 export interface TierFabric {
   readonly actor: ActorReference;
+  /** Who takes the transfers from a node, where each has an actor of its own (chunk fidelity): its id. Default `actor`. */
+  readonly endpointOf?: (node: number) => number;
   readonly delayNs: number;
   /** Time of the storage service before the bytes of a transfer begin to move. */
   readonly latencyNs: number;

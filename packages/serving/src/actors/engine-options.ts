@@ -28,6 +28,8 @@ export interface EngineTiers {
   readonly localDelayNs: number;
   readonly remoteDelayNs: number;
   readonly lastIsRemote: boolean;
+  /** Which tier each of the set-up's is: 2, 3 or 4. */
+  readonly levels: readonly (2 | 3 | 4)[];
   /** How many of the blocks found to bring up; by default the number with the least estimated time. */
   readonly plan?: OnboardPlanner;
 }

@@ -92,6 +92,8 @@ export function takeAnswer<Pool>(
     return;
   }
   inquiry.slot = slot;
+  // The pool has it now, and two parts of a state may not share one.
+  inquiry.chain = new Float64Array(0);
   state.columns.inquiry[slot] = question;
 }
 

@@ -2,6 +2,7 @@ import type { ActorId, Context } from '@braess/kernel';
 import { fetch, lookup } from '@braess/protocol';
 import { createPassShape, mixedPassNs } from '../timing.js';
 import type { EngineActorState } from './engine-actor-state.js';
+import type { EngineTiers } from './engine-options.js';
 import type { EngineScope } from './engine-scope.js';
 
 /** What the tiers hold of a prompt behind its blocks in HBM. Tier i holds the `held[i]` blocks that follow those of the tiers before it. */
@@ -141,7 +142,8 @@ export function fetchBlocks<Pool>(
       continue;
     }
     context.send(state.tiers[tier] as ActorId, fetch, tierDelayNs(scope, state, tier), question, blocks, blocks * blockBytes);
-    state.columns.tierTokens[tier]![inquiry.slot] = blocks * scope.options.rules.blockTokens;
+    state.columns.tierTokens[(scope.options.tiers as EngineTiers).levels[tier]! - 2]![inquiry.slot] =
+      blocks * scope.options.rules.blockTokens;
     inquiry.held[tier] = 0;
     inquiry.fetching++;
   }
