@@ -3,7 +3,7 @@ import type { ComparisonPage } from '@braess/telemetry';
 import { numberText } from './number-text.js';
 import { textTable } from './text-output.js';
 
-const head = ['row', 'published', 'emulated', '95 % +-', 'deviation', 'unit', 'basis'] as const;
+const head = ['row', 'published', 'emulated', '95 % +-', 'deviation', 'unit', 'basis', 'note'] as const;
 const numeric = [1, 2, 3, 4] as const;
 
 /** A reproduction for a reader: a table for each table and figure of the paper. */
@@ -32,7 +32,7 @@ export function reproductionPage(reproduction: Reproduction): ComparisonPage {
 }
 
 function footOf({ seeds, runs, quick, interrupted }: Reproduction): string {
-  return `${runs} runs, ${seeds} seeds${quick ? ', quick: fewer requests and points' : ''}${interrupted ? ', INTERRUPTED: what there was until then' : ''}; basis fit: used to choose the configuration, assumed: follows from a mechanism chosen to explain it, prediction: neither`;
+  return `${runs} runs${seeds > 1 ? `, ${seeds} seeds` : ''}${quick ? ', quick: fewer requests and points' : ''}${interrupted ? ', INTERRUPTED: what there was until then' : ''}; basis fit: used to choose the configuration, assumed: follows from a mechanism chosen to explain it, prediction: neither`;
 }
 
 function cells(row: ReproductionRow): string[] {
@@ -48,6 +48,7 @@ function cells(row: ReproductionRow): string[] {
       : `${deviation.value > 0 ? '+' : ''}${deviation.value.toFixed(deviation.unit === '%' ? 1 : 2)} ${deviation.unit}`,
     row.unit,
     row.basis,
+    row.note ?? '',
   ];
 }
 

@@ -21,6 +21,7 @@ export {
 } from './frontend/options.js';
 export * from './frontend/request-records.js';
 export type { FrontendCounters, FrontendState } from './frontend/state.js';
+export { type Steering, steerFrontend } from './frontend/steering.js';
 export { type NetworkSite, networkTiers } from './oracle/site.js';
 export {
   createPlannerKind,

@@ -21,6 +21,7 @@ import {
   type RunTables,
 } from '@braess/telemetry';
 import type { RequestTable } from '@braess/workload';
+import { type MeasureWindow, measureWindows, type WindowMeasure } from './measure-windows.js';
 import { conservationFaults, networkTierNames, runNames, summaryOptions } from './run-scenario.js';
 
 /** A run of which only numbers are wanted. */
@@ -31,6 +32,8 @@ export interface MeasureTask {
   readonly settings: readonly string[];
   /** Series to keep, by name; none by default. */
   readonly series?: readonly string[];
+  /** Stretches to measure by themselves. */
+  readonly windows?: readonly MeasureWindow[];
 }
 
 /** Samples of one series, in order of time; `entity` is an actor's name, '' for the cluster. */
@@ -51,6 +54,8 @@ export interface Measurement {
   readonly tenants: Readonly<Record<string, RunSummary>>;
   /** What planners and controllers did, in order of time. */
   readonly moves: readonly { readonly timeNs: number; readonly policy: string; readonly target: string; readonly note: string }[];
+  /** One for each window of the task. */
+  readonly windows: readonly WindowMeasure[];
   readonly fingerprint: string;
   readonly events: number;
 }
@@ -59,7 +64,7 @@ export interface Measurement {
  * Runs a scenario on this thread and keeps its numbers only: no run folder, no series, no decisions. The same fingerprint as `runScenario`.
  * @throws ScenarioError, TraceError, KernelError; Error when requests do not add up.
  */
-export async function measureScenario({ file, settings, series = [] }: MeasureTask): Promise<Measurement> {
+export async function measureScenario({ file, settings, series = [], windows = [] }: MeasureTask): Promise<Measurement> {
   const read = readScenario(file, [
     ...settings,
     'telemetry.decisionsEvery=0',
@@ -97,6 +102,7 @@ export async function measureScenario({ file, settings, series = [] }: MeasureTa
     tenants: tenantSummaries(scenario, table, tables, recorder, summary.simulatedSeconds),
     moves: movesOf(tables),
     transfersByTier: countTiers(tables.requests.segments, state.warmupNs),
+    windows: measureWindows(tables, recorder.poa.snapshots, windows),
     fingerprint: result.fingerprint,
     events: result.eventCount,
   };

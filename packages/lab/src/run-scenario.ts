@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
 import {
@@ -113,7 +113,8 @@ export async function runScenario(options: RunScenarioOptions): Promise<Scenario
     const startedMs = performance.now();
     // The threads start and load the program meanwhile.
     const { table } = await loadWorkload(read);
-    return await runLoaded({ read, plan, table, folder, startedMs, threads }, options);
+    const source = { file: resolve(options.file), settings: options.settings ?? [] };
+    return await runLoaded({ read, plan, table, folder, startedMs, threads, source }, options);
   } finally {
     await threads?.destroy();
   }
@@ -126,6 +127,7 @@ interface Loaded {
   readonly folder: string;
   readonly startedMs: number;
   readonly threads: PreparedThreads | undefined;
+  readonly source: { readonly file: string; readonly settings: readonly string[] };
 }
 
 async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<ScenarioSummary> {
@@ -174,6 +176,7 @@ function openFolder(loaded: Loaded, actorNames: readonly string[]): RunFolder {
     scenario,
     seed: String(scenario.seed),
     versions: { braess: version, node: process.versions.node },
+    source: loaded.source,
     names: runNames(table, actorNames),
     summary: summaryOptions(scenario, table),
   });

@@ -170,6 +170,8 @@ class ClientCare {
   }
 
   changePhase(state: CareClientState, context: CareContext): void {
+    // Places that were about to go on are of the phase before.
+    state.tick.fill(0);
     state.freed += nextPhase(state.loop!);
     this.armPhase(state, context);
     this.finishEvent(state, context);

@@ -10,6 +10,7 @@ import { listOf, wholeNumber } from '../option-values.js';
 interface ReproduceOptions {
   readonly table?: number[];
   readonly figure?: number[];
+  readonly experiment?: number[];
   readonly quick?: boolean;
   readonly json?: boolean;
   readonly out?: string;
@@ -19,9 +20,10 @@ interface ReproduceOptions {
 export function reproduceCommand(): Command {
   return new Command('reproduce')
     .description('runs the tables and figures of a paper and sets the published beside the emulated numbers')
-    .argument('<paper>', 'netkv')
+    .argument('<paper>', 'netkv or poa')
     .option('--table <n>', 'only this table; may be given several times', listOf(wholeNumber(1, 99)))
     .option('--figure <n>', 'only this figure; may be given several times', listOf(wholeNumber(1, 99)))
+    .option('--experiment <n>', 'only this experiment; may be given several times', listOf(wholeNumber(1, 99)))
     .option('--quick', 'fewer seeds and points, shorter runs')
     .option('--json', 'print one JSON object {rows} on stdout and nothing else')
     .option('--out <folder>', 'folder for rows.json and report.html; default the next free runs/reproduce-<paper>-<number>')
@@ -33,6 +35,7 @@ export function reproduceCommand(): Command {
       const selection = {
         ...(options.table === undefined ? {} : { tables: options.table }),
         ...(options.figure === undefined ? {} : { figures: options.figure }),
+        ...(options.experiment === undefined ? {} : { experiments: options.experiment }),
       };
       await refusingRanges(command, async () => checkSelection(suite, selection));
       const stopping = new AbortController();

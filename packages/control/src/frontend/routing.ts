@@ -6,6 +6,7 @@ import { recordDecision } from './decisions.js';
 import { type EngineColumns, engineStatus } from './engines.js';
 import { readsDecodeOverlap } from './options.js';
 import { type FrontendContext, type FrontendDesk, type FrontendState, sizeDesk } from './state.js';
+import { steered } from './steering.js';
 
 /** Why there is no engine: all are at a limit, or there is none that serves the stage. */
 export const allBusy = -1;
@@ -22,9 +23,11 @@ export function route(desk: FrontendDesk, state: FrontendState, context: Fronten
   const sampled = settings.decisions.every > 0 && request.request % settings.decisions.every === 0;
   if (sampled) for (let place = 0; place < view.count; place++) view.scores[view.candidates[place]!] = Number.NaN;
   const bound = decode ? settings.decodeRouter : settings.prefillRouter;
-  const engine = decode
+  const asked = decode
     ? chooseEngine(bound, view, request, state.decodeRouter, desk.random.decodeRouter, state.decodeParameters ?? bound.parameters)
     : chooseEngine(bound, view, request, state.prefillRouter, desk.random.prefillRouter, state.prefillParameters ?? bound.parameters);
+  const generates = view.stage !== routerStage.prefill;
+  const engine = state.steering !== null && generates ? steered(state, request.request, asked, view.candidates, view.count) : asked;
   if (sampled) recordDecision(desk, state, context, engine, bound.policy.name);
   return engine;
 }

@@ -6,6 +6,7 @@ import { type AssignmentGathering, createAssignments } from './assignments.js';
 import { createEngineColumns, type EngineColumns, engineRole, engineStatus } from './engines.js';
 import type { FrontendSettings } from './options.js';
 import { createSlots, type RequestSlots } from './slots.js';
+import type { Steering } from './steering.js';
 import { createWaitingQueue, type WaitingQueue } from './waiting-queue.js';
 import { createWatch, type FrontendWatch } from './watch.js';
 
@@ -56,6 +57,8 @@ export interface FrontendState {
   sourceTransfers: Float64Array;
   decisions: number;
   syncArmed: boolean;
+  /** Null but in a counterfactual fork. */
+  steering: Steering | null;
   /** Parameters of the routers; null while they are those of the scenario. */
   prefillParameters: unknown;
   decodeParameters: unknown;
@@ -94,6 +97,7 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     sourceTransfers: new Float64Array(networkTiers * count),
     decisions: 0,
     syncArmed: false,
+    steering: null,
     ...ownParameters(settings, setup?.parameters),
     watch: createWatch(settings),
     assigned: createAssignments(),

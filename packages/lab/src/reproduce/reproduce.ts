@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { performance } from 'node:perf_hooks';
 import { MeasurePool } from '../measure-pool.js';
 import type { Measurement } from '../measure-scenario.js';
@@ -69,13 +70,19 @@ export async function reproduce(suite: ReproductionSuite, options: ReproduceOpti
 }
 
 /** @throws RangeError that names the tables and figures there are. */
-export function checkSelection(suite: ReproductionSuite, { tables = [], figures = [] }: Pick<SuiteSelection, 'tables' | 'figures'>): void {
+export function checkSelection(
+  suite: ReproductionSuite,
+  { tables = [], figures = [], experiments = [] }: Pick<SuiteSelection, 'tables' | 'figures' | 'experiments'>,
+): void {
   for (const [kind, wanted, known] of [
     ['table', tables, suite.tables],
     ['figure', figures, suite.figures],
+    ['experiment', experiments, suite.experiments ?? []],
   ] as const) {
     const unknown = wanted.find((number) => !known.includes(number));
-    if (unknown !== undefined) throw new RangeError(`${suite.name} has no ${kind} ${unknown}; it has ${kind}s ${known.join(', ')}`);
+    if (unknown === undefined) continue;
+    const has = known.length === 0 ? `no ${kind}s` : `${kind}s ${known.join(', ')}`;
+    throw new RangeError(`${suite.name} has no ${kind} ${unknown}; it has ${has}`);
   }
 }
 
@@ -88,8 +95,8 @@ async function evaluate(part: SuitePart, measured: ReadonlyMap<string, readonly 
   return { id: part.id, title: part.title, note: part.note ?? null, rows, charts };
 }
 
-function keyOf({ file, settings }: ScenarioCase): string {
-  return JSON.stringify([file, ...settings]);
+function keyOf({ file, settings, windows, seeds }: ScenarioCase): string {
+  return JSON.stringify([file, settings, windows, seeds]);
 }
 
 /** The runs of all cases by case, those with all their seeds only. */
@@ -102,14 +109,18 @@ async function measureCases(
   const measured = new Map<string, readonly Measurement[]>();
   let runs = 0;
   if (unique.length === 0) return { measured, runs };
-  const progress = new Progress(unique, seeds.length, options.onProgress);
+  const progress = new Progress(unique, seeds, options.onProgress);
+  // Each run under way listens for the end.
+  if (options.signal !== undefined) setMaxListeners(0, options.signal);
   const pool = new MeasurePool(options.parallel);
   try {
     await Promise.all(
       unique.map(async (each) => {
         const results = await Promise.all(
-          seeds.map(async (seed) => {
-            const task = { file: each.file, settings: [...each.settings, `seed=${JSON.stringify(seed)}`] };
+          (each.seeds ?? seeds).map(async (seed) => {
+            const { file, windows } = each;
+            const settings = [...each.settings, `seed=${JSON.stringify(seed)}`];
+            const task = windows === undefined ? { file, settings } : { file, settings, windows };
             try {
               const result = await pool.measure(task, options.signal);
               runs++;
@@ -138,9 +149,10 @@ class Progress {
   #costDone = 0;
   #runsDone = 0;
 
-  constructor(cases: readonly ScenarioCase[], seeds: number, tell: ((progress: ReproduceProgress) => void) | undefined) {
-    this.#cost = seeds * cases.reduce((sum, { cost = 1 }) => sum + cost, 0);
-    this.#runs = seeds * cases.length;
+  constructor(cases: readonly ScenarioCase[], seeds: readonly unknown[], tell: ((progress: ReproduceProgress) => void) | undefined) {
+    const runsOf = (each: ScenarioCase): number => (each.seeds ?? seeds).length;
+    this.#cost = cases.reduce((sum, each) => sum + runsOf(each) * (each.cost ?? 1), 0);
+    this.#runs = cases.reduce((sum, each) => sum + runsOf(each), 0);
     this.#tell = tell;
     tell?.({ runsDone: 0, runs: this.#runs, secondsLeft: undefined });
   }

@@ -1,7 +1,7 @@
 import { studentQuantile } from '@braess/games';
 
 /** ms, s, rps, ratio and tokens are absolute; percent and points (of percentage) are compared by their difference. */
-export type RowUnit = 'ms' | 's' | 'rps' | 'ratio' | 'percent' | 'points';
+export type RowUnit = 'ms' | 's' | 'rps' | 'ratio' | 'percent' | 'points' | 'requests';
 
 /** fit: used to choose the configuration; assumed: follows from a mechanism chosen to explain it; prediction: neither. */
 export type RowBasis = 'fit' | 'assumed' | 'prediction';
@@ -18,6 +18,8 @@ export interface ReproductionRow {
   readonly ciHigh: number | null;
   readonly unit: RowUnit;
   readonly basis: RowBasis;
+  /** What else there is to say of it, e.g. whether it keeps Little's law. */
+  readonly note?: string;
 }
 
 /** Mean of one value a seed with its 95 % interval, mean -+ t(0.975, n - 1) s / sqrt(n). */

@@ -5,6 +5,8 @@ import type { ReproductionRow } from './rows.js';
 export interface ScenarioCase extends MeasureTask {
   /** Relative cost of a run, to start the longest first and to tell the time left; default 1. */
   readonly cost?: number;
+  /** Its own seeds instead of those of the suite. */
+  readonly seeds?: readonly (number | string)[];
 }
 
 /** A line of a figure. */
@@ -43,9 +45,10 @@ export interface SuitePart {
 }
 
 export interface SuiteSelection {
-  /** Numbers of tables and figures; neither given: all. */
+  /** Numbers of tables, figures and experiments; none given: all. */
   readonly tables?: readonly number[];
   readonly figures?: readonly number[];
+  readonly experiments?: readonly number[];
   /** Fewer seeds and points, shorter runs. */
   readonly quick: boolean;
 }
@@ -58,12 +61,17 @@ export interface ReproductionSuite {
   readonly source: string;
   readonly tables: readonly number[];
   readonly figures: readonly number[];
+  readonly experiments?: readonly number[];
   seeds(quick: boolean): readonly (number | string)[];
   parts(selection: SuiteSelection): readonly SuitePart[];
 }
 
-/** Whether a selection asks for a table or figure of that number. */
-export function isSelected({ tables, figures }: SuiteSelection, kind: 'table' | 'figure', number: number): boolean {
-  if (tables === undefined && figures === undefined) return true;
-  return (kind === 'table' ? tables : figures)?.includes(number) === true;
+/** Whether a selection asks for a table, figure or experiment of that number. */
+export function isSelected(
+  { tables, figures, experiments }: SuiteSelection,
+  kind: 'table' | 'figure' | 'experiment',
+  number: number,
+): boolean {
+  if (tables === undefined && figures === undefined && experiments === undefined) return true;
+  return { table: tables, figure: figures, experiment: experiments }[kind]?.includes(number) === true;
 }

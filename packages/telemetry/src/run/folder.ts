@@ -28,6 +28,8 @@ export interface RunManifest {
   scenario: unknown;
   seed: string;
   versions: Record<string, string>;
+  /** Absolute path of the scenario file, and the settings over it: what a fork of the run starts from. Null where it came from elsewhere. */
+  source?: { file: string; settings: readonly string[] } | null;
   fingerprint: string | null;
   /** Rows and bytes of each table. */
   tables: Record<string, { rows: number; bytes: number }>;
@@ -48,6 +50,7 @@ export interface RunFolderOptions {
   scenario: unknown;
   seed: string;
   versions: Record<string, string>;
+  source?: { file: string; settings: readonly string[] };
   names: RunNames;
   summary?: SummaryOptions;
   /** `gzip` makes the files about a third of the size and writing about ten times slower. */
@@ -88,6 +91,7 @@ export function openRunFolder(options: RunFolderOptions): RunFolder {
     scenario: options.scenario,
     seed: options.seed,
     versions: options.versions,
+    source: options.source ?? null,
     fingerprint: null,
     tables: {},
   };

@@ -1,0 +1,108 @@
+import type { PoaSample } from '@braess/cluster';
+import { OUTCOME, type RunTables } from '@braess/telemetry';
+
+/** A stretch of a run to look at by itself. */
+export interface MeasureWindow {
+  readonly name: string;
+  readonly fromSeconds: number;
+  readonly toSeconds: number;
+}
+
+/** What happened in a window. Latencies are those of the completed requests that came within it, also when they ended later. */
+export interface WindowMeasure {
+  readonly name: string;
+  readonly seconds: number;
+  readonly came: number;
+  /** Requests that ended within the window, a second. */
+  readonly requestsPerSecond: number;
+  readonly ttftMeanMs: number;
+  readonly ttftP99Ms: number;
+  /** Mean from coming to ending. */
+  readonly latencyMeanMs: number;
+  /** Mean from first to last token. */
+  readonly decodeMeanMs: number;
+  /** Mean number in flight. */
+  readonly inFlight: number;
+  /**
+   * Little's law over the window, relative error: rate x mean latency of those that came, against the mean number in flight. The rate is the mean of
+   * those of coming and ending, which cancels what crosses the edges to first order.
+   */
+  readonly littleError: number;
+  /** PoA-hat, null where it is undefined: (mean number of rows x mean realised latency of the requests that came) / mean of the optimal assignment. */
+  readonly poa: number | null;
+  /** The same from snapshots, which see long requests more often: sum of numerators / sum of denominators. */
+  readonly poaSnapshots: number | null;
+}
+
+interface Row {
+  readonly cameS: number;
+  readonly firstS: number;
+  readonly endS: number;
+  readonly lastS: number;
+}
+
+export function measureWindows(tables: RunTables, poa: readonly PoaSample[], windows: readonly MeasureWindow[]): WindowMeasure[] {
+  if (windows.length === 0) return [];
+  const rows = completedRows(tables);
+  return windows.map((window) => measureWindow(rows, poa, window));
+}
+
+function completedRows(tables: RunTables): Row[] {
+  return tables.requests.segments.flatMap(({ rows, outcome, arrivalNs, firstTokenNs, lastTokenNs, endNs }) =>
+    Array.from({ length: rows }, (_, row) => row)
+      .filter((row) => outcome[row] === OUTCOME.completed)
+      .map((row) => ({
+        cameS: arrivalNs[row]! / 1e9,
+        firstS: firstTokenNs[row]! / 1e9,
+        lastS: lastTokenNs[row]! / 1e9,
+        endS: endNs[row]! / 1e9,
+      })),
+  );
+}
+
+function measureWindow(rows: readonly Row[], poa: readonly PoaSample[], window: MeasureWindow): WindowMeasure {
+  const { fromSeconds: from, toSeconds: to } = window;
+  const seconds = to - from;
+  const came = rows.filter(({ cameS }) => cameS >= from && cameS < to);
+  const ended = rows.filter(({ endS }) => endS >= from && endS < to);
+  const requestsPerSecond = ended.length / seconds;
+  const inFlight = rows.reduce((sum, { cameS, endS }) => sum + Math.max(0, Math.min(endS, to) - Math.max(cameS, from)), 0) / seconds;
+  const latencyMean = meanOf(came, ({ cameS, endS }) => endS - cameS);
+  const rate = (came.length + ended.length) / 2 / seconds;
+  return {
+    name: window.name,
+    seconds,
+    came: came.length,
+    requestsPerSecond,
+    ttftMeanMs: 1e3 * meanOf(came, ({ cameS, firstS }) => firstS - cameS),
+    ttftP99Ms: 1e3 * percentile99(came.map(({ cameS, firstS }) => firstS - cameS)),
+    latencyMeanMs: 1e3 * latencyMean,
+    decodeMeanMs: 1e3 * meanOf(came, ({ firstS, lastS }) => lastS - firstS),
+    inFlight,
+    littleError: (rate * latencyMean) / inFlight - 1,
+    ...poaOf(poa, from, to, latencyMean),
+  };
+}
+
+function poaOf(samples: readonly PoaSample[], from: number, to: number, latencyMean: number): Pick<WindowMeasure, 'poa' | 'poaSnapshots'> {
+  const inside = samples.filter(({ atNs, denominatorSeconds }) => atNs >= from * 1e9 && atNs < to * 1e9 && denominatorSeconds > 0);
+  const best = inside.reduce((sum, { denominatorSeconds }) => sum + denominatorSeconds, 0);
+  if (inside.length === 0) return { poa: null, poaSnapshots: null };
+  const rows = inside.reduce((sum, { inFlight }) => sum + inFlight, 0);
+  const realised = inside.reduce((sum, { numeratorSeconds }) => sum + numeratorSeconds, 0);
+  return { poa: (rows * latencyMean) / best, poaSnapshots: realised / best };
+}
+
+function meanOf(rows: readonly Row[], value: (row: Row) => number): number {
+  return rows.length === 0 ? Number.NaN : rows.reduce((sum, row) => sum + value(row), 0) / rows.length;
+}
+
+/** Linear between ranks, as the summaries' percentiles. */
+function percentile99(values: readonly number[]): number {
+  if (values.length === 0) return Number.NaN;
+  const sorted = [...values].sort((a, b) => a - b);
+  const place = 0.99 * (sorted.length - 1);
+  const below = Math.floor(place);
+  const next = sorted[Math.min(below + 1, sorted.length - 1)]!;
+  return sorted[below]! + (place - below) * (next - sorted[below]!);
+}

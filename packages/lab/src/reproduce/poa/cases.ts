@@ -1,0 +1,96 @@
+import { fileURLToPath } from 'node:url';
+import type { MeasureWindow, WindowMeasure } from '../../measure-windows.js';
+import type { RunsOf, ScenarioCase } from '../suite.js';
+
+const configs = fileURLToPath(new URL('../../../../../configs/paper/poa/', import.meta.url));
+
+export const topologies = ['340b-1p2d', '70b-1p2d', '70b-1p5d'] as const;
+export type TopologyName = (typeof topologies)[number];
+
+/** File of a scenario of the suite. */
+export function scenarioFile(name: string): string {
+  return `${configs}${name}.yaml`;
+}
+
+/** A closed loop of constant load: the whole of it, and what follows its first burst of about two cycles. */
+export function steadyCase(file: string, inFlight: number, seconds: number, settings: readonly string[] = [], seed?: number): ScenarioCase {
+  return {
+    file: scenarioFile(file),
+    settings: [`workload.client.phases=${JSON.stringify([{ seconds, inFlight }])}`, ...settings],
+    windows: [
+      { name: 'whole', fromSeconds: 0, toSeconds: seconds },
+      { name: 'steady', fromSeconds: Math.min(12, seconds / 4), toSeconds: seconds },
+    ],
+    seeds: [seed ?? 1],
+    cost: (seconds * Math.min(inFlight, 100)) / 6000,
+  };
+}
+
+/** Phases of the spike; quick: shorter. */
+export interface SpikeShape {
+  readonly calmSeconds: number;
+  readonly highSeconds: number;
+}
+export const fullSpike: SpikeShape = { calmSeconds: 120, highSeconds: 180 };
+export const quickSpike: SpikeShape = { calmSeconds: 30, highSeconds: 180 };
+
+/** Seconds into the high phase at which the published controller switched. */
+export const publishedSwitchS = 54.8;
+
+export function spikeCase(file: string, shape: SpikeShape, settings: readonly string[], seeds: readonly number[]): ScenarioCase {
+  const { calmSeconds, highSeconds } = shape;
+  const [low, high] = [32, 128];
+  const phases = [
+    { seconds: calmSeconds, inFlight: low },
+    { seconds: highSeconds, inFlight: high },
+    { seconds: calmSeconds, inFlight: low },
+  ];
+  const end = calmSeconds + highSeconds;
+  const windows: MeasureWindow[] = [
+    { name: 'high', fromSeconds: calmSeconds, toSeconds: end },
+    { name: 'after', fromSeconds: calmSeconds + publishedSwitchS, toSeconds: end },
+  ];
+  return { file: scenarioFile(file), settings: [`workload.client.phases=${JSON.stringify(phases)}`, ...settings], windows, seeds, cost: 4 };
+}
+
+/** Settings: at the published moment the client moves to a second frontend, and so many permits are lost. */
+export function moveSettings({ calmSeconds }: SpikeShape, target: Readonly<Record<string, number>>, permitsLost: number): string[] {
+  const moves = [{ atSeconds: calmSeconds + publishedSwitchS, frontend: 1 }];
+  return [
+    'router.frontends=2',
+    `router.frontendParameters=${JSON.stringify([{ tau: 0, omega: 1 }, target])}`,
+    `workload.client.moves=${JSON.stringify(moves)}`,
+    `workload.client.permitsLostByMove=${permitsLost}`,
+  ];
+}
+
+/** A fair queue: one semaphore with a task a request, connections first in first out. */
+export const fairClient: readonly string[] = [
+  'workload.client.style=semaphore',
+  'workload.client.backlog=true',
+  'workload.connections.order=fifo',
+];
+
+/**
+ * Worker loops on a busy event loop, run `index` of `of`: nothing says how far apart the answers of one pass are noticed, so it is spread evenly (by its
+ * logarithm) from 1 to 3 ms over the runs. Assumed.
+ */
+export function workerClient(index: number, of: number): string[] {
+  const jitterUs = Math.round(1000 * Math.exp(Math.log(3) * ((index + 0.5) / of)));
+  return [`workload.client.answerJitterUs=${jitterUs}`];
+}
+
+/** A window of each run of a case. */
+export function windowsOf(runsOf: RunsOf, scenario: ScenarioCase, name: string): WindowMeasure[] {
+  return runsOf(scenario).map(({ windows }) => {
+    const found = windows.find((window) => window.name === name);
+    if (found === undefined) throw new Error(`no window is named ${name}`);
+    return found;
+  });
+}
+
+/** What Little's law says of emulated windows: the mean relative difference. */
+export function littleNote(windows: readonly WindowMeasure[]): string {
+  const error = windows.reduce((sum, { littleError }) => sum + littleError, 0) / windows.length;
+  return `Little ${error >= 0 ? '+' : ''}${(100 * error).toFixed(1)} %`;
+}

@@ -1,0 +1,87 @@
+import { type ReproductionRow, rowOf } from '../rows.js';
+import type { ScenarioCase, SuitePart } from '../suite.js';
+import { littleNote, steadyCase, type TopologyName, windowsOf, workerClient } from './cases.js';
+import { type PublishedTopology, publishedOmegaTtftMs, publishedTopologies } from './published.js';
+
+const values = [0, 0.3, 0.7, 1] as const;
+const quickValues = [0, 0.7] as const;
+
+interface Cell {
+  readonly tau: number;
+  readonly omega: number;
+  readonly place: number;
+}
+
+function cellsOf(quick: boolean): Cell[] {
+  const used = quick ? quickValues : values;
+  return used.flatMap((tau, row) => used.map((omega, column) => ({ tau, omega, place: row * used.length + column })));
+}
+
+/** Experiment 4: the grid of tau and omega at 64 and 128 in flight, a single run a cell, as published. */
+export function cellsPart(topology: TopologyName, quick: boolean): SuitePart {
+  const cells = cellsOf(quick);
+  const caseOf = ({ tau, omega, place }: Cell, inFlight: number): ScenarioCase =>
+    // A run a cell. The prompts and, at temperature 0, the answers are the same in all; the client is not. Neighbours in the grid are not neighbours in jitter.
+    steadyCase(
+      topology,
+      inFlight,
+      quick ? 60 : 120,
+      [`router.parameters=${JSON.stringify({ tau, omega })}`, ...workerClient((place * 7) % cells.length, cells.length)],
+      1,
+    );
+  return {
+    id: `exp4.${topology}`,
+    title: `Experiment 4: ${cells.length} cells of (tau, omega), ${topology}`,
+    note: 'One run a cell: the same requests, another client jitter.',
+    cases: cells.flatMap((cell) => [caseOf(cell, 64), caseOf(cell, 128)]),
+    evaluate: (runsOf) => {
+      const at = (inFlight: number) =>
+        cells.map((cell) => {
+          const [whole] = windowsOf(runsOf, caseOf(cell, inFlight), 'whole');
+          const [steady] = windowsOf(runsOf, caseOf(cell, inFlight), 'steady');
+          return { cell, whole: whole!, steady: steady!, poa: steady!.poa ?? Number.NaN };
+        });
+      return { rows: [...calmRows(topology, at(64)), ...pastRows(topology, at(128))] };
+    },
+  };
+}
+
+type MeasuredCell = { cell: Cell; whole: { ttftP99Ms: number }; steady: Parameters<typeof littleNote>[0][number]; poa: number };
+
+const spreadPercent = (numbers: readonly number[]): number => {
+  const mean = numbers.reduce((sum, value) => sum + value, 0) / numbers.length;
+  return (100 * (Math.max(...numbers) - Math.min(...numbers))) / mean;
+};
+
+function calmRows(topology: TopologyName, cells: readonly MeasuredCell[]): ReproductionRow[] {
+  const { cells64, plateau } = publishedTopologies[topology] as PublishedTopology;
+  const poa = cells.map((each) => each.poa);
+  const note = littleNote(cells.map(({ steady }) => steady));
+  return [
+    { ...rowOf(`exp4.${topology}.64.spread`, cells64, [Math.max(...poa) - Math.min(...poa)], 'ratio'), note },
+    rowOf(`exp4.${topology}.64.spread-percent`, (100 * cells64) / plateau, [spreadPercent(poa)], 'percent'),
+  ];
+}
+
+function pastRows(topology: TopologyName, cells: readonly MeasuredCell[]): ReproductionRow[] {
+  const { low, high, factor } = (publishedTopologies[topology] as PublishedTopology).cells128;
+  const poa = cells.map((each) => each.poa);
+  const note = littleNote(cells.map(({ steady }) => steady));
+  const ttftAt = (omega: number): number[] => cells.filter(({ cell }) => cell.omega === omega).map(({ whole }) => whole.ttftP99Ms);
+  const publishedOmega = topology === '70b-1p2d' ? publishedOmegaTtftMs : null;
+  const last = Math.max(...cells.map(({ cell }) => cell.omega));
+  return [
+    { ...rowOf(`exp4.${topology}.128.poa-low`, low, [Math.min(...poa)], 'ratio', 'assumed'), note },
+    rowOf(`exp4.${topology}.128.poa-high`, high, [Math.max(...poa)], 'ratio', 'assumed'),
+    rowOf(`exp4.${topology}.128.factor`, factor, [Math.max(...poa) / Math.min(...poa)], 'ratio', 'assumed'),
+    rowOf(
+      `exp4.${topology}.128.rps-spread`,
+      null,
+      [spreadPercent(cells.map(({ steady }) => steady.requestsPerSecond))],
+      'percent',
+      'assumed',
+    ),
+    rowOf(`exp4.${topology}.128.omega-0.ttft-p99`, publishedOmega?.[0] ?? null, ttftAt(0), 'ms', 'assumed'),
+    rowOf(`exp4.${topology}.128.omega-${last}.ttft-p99`, last === 1 ? (publishedOmega?.[1] ?? null) : null, ttftAt(last), 'ms', 'assumed'),
+  ];
+}
