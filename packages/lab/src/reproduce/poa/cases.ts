@@ -8,7 +8,7 @@ export const topologies = ['340b-1p2d', '70b-1p2d', '70b-1p5d'] as const;
 export type TopologyName = (typeof topologies)[number];
 
 /** File of a scenario of the suite. */
-export function scenarioFile(name: string): string {
+function scenarioFile(name: string): string {
   return `${configs}${name}.yaml`;
 }
 
