@@ -1,12 +1,13 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { refuse } from '../arguments.js';
+import { refuse, refusingRanges } from '../arguments.js';
 import { exitCodeHelp } from '../exit-codes.js';
 import { studyPage, studyText } from '../study-text.js';
 
 interface StudyOptions {
   readonly quick?: boolean;
+  readonly scenario?: string;
   readonly json?: boolean;
   readonly out?: string;
 }
@@ -17,6 +18,7 @@ export function studyCommand(): Command {
     .description('runs a set of experiments that answer one question, and says what they found')
     .argument('<name>', 'name of the study; an unknown one is answered with the list')
     .option('--quick', 'thinner grids and shorter runs')
+    .option('--scenario <file>', 'study this scenario (when-worth-it)')
     .option('--json', 'print one JSON object on stdout and nothing else')
     .option('--out <folder>', 'folder for study.json and report.html; default the next free runs/study-<name>-<number>')
     .addHelpText('after', exitCodeHelp)
@@ -29,11 +31,14 @@ export function studyCommand(): Command {
       process.once('SIGINT', interrupt);
       const quiet = options.json === true || process.stderr.isTTY !== true;
       try {
-        const report = await runStudy(study, {
-          quick: options.quick === true,
-          signal: stopping.signal,
-          ...(quiet ? {} : { onProgress: ({ runsDone, runs }) => process.stderr.write(`\r${runsDone} of ${runs} runs done `) }),
-        });
+        const report = await refusingRanges(command, () =>
+          runStudy(study, {
+            quick: options.quick === true,
+            signal: stopping.signal,
+            ...(options.scenario === undefined ? {} : { scenario: options.scenario }),
+            ...(quiet ? {} : { onProgress: ({ runsDone, runs }) => process.stderr.write(`\r${runsDone} of ${runs} runs done `) }),
+          }),
+        );
         if (!quiet) process.stderr.write('\n');
         const folder = options.out ?? freeFolder(`study-${name}`);
         mkdirSync(folder, { recursive: true });

@@ -3,8 +3,9 @@ import { performance } from 'node:perf_hooks';
 import { MeasurePool } from '../measure-pool.js';
 import { oscillationStudy } from './oscillation.js';
 import type { Study, StudyResult } from './study.js';
+import { whenWorthItStudy } from './when-worth-it.js';
 
-const studies: readonly Study[] = [oscillationStudy];
+const studies: readonly Study[] = [oscillationStudy, whenWorthItStudy];
 
 /** The study of a name, or undefined. */
 export function studyNamed(name: string): Study | undefined {
@@ -17,6 +18,8 @@ export function studyNames(): string[] {
 
 export interface StudyOptions {
   readonly quick: boolean;
+  /** Scenario file to study in place of the study's own. */
+  readonly scenario?: string;
   /** Runs at a time (default: one a core). */
   readonly parallel?: number;
   readonly signal?: AbortSignal;
@@ -32,9 +35,11 @@ export interface StudyReport extends StudyResult {
   readonly wallSeconds: number;
 }
 
-/** @throws what the runs throw; an AbortError when `signal` ends it. */
+/** @throws RangeError for a study that takes no scenario; what the runs throw; an AbortError when `signal` ends it. */
 export async function runStudy(study: Study, options: StudyOptions): Promise<StudyReport> {
   const startedMs = performance.now();
+  if (options.scenario !== undefined && study.takesScenario !== true)
+    throw new RangeError(`${study.name} brings its own scenarios; leave --scenario out`);
   // Each run listens; there may be many at a time.
   if (options.signal !== undefined) setMaxListeners(0, options.signal);
   const pool = new MeasurePool(options.parallel);
@@ -43,6 +48,7 @@ export async function runStudy(study: Study, options: StudyOptions): Promise<Stu
   try {
     const result = await study.run({
       quick: options.quick,
+      ...(options.scenario === undefined ? {} : { scenario: options.scenario }),
       measureAll: (tasks) => {
         announced += tasks.length;
         return Promise.all(

@@ -23,6 +23,8 @@ export interface StudyResult {
 export interface StudyContext {
   /** Thinner grids and shorter runs. */
   readonly quick: boolean;
+  /** Scenario file to study in place of the study's own. */
+  readonly scenario?: string;
   /** Runs scenarios several at a time on warm threads; results in the order of the tasks. */
   measureAll(tasks: readonly MeasureTask[]): Promise<readonly Measurement[]>;
 }
@@ -31,6 +33,8 @@ export interface StudyContext {
 export interface Study {
   readonly name: string;
   readonly title: string;
+  /** Whether it can study a scenario of the user's. */
+  readonly takesScenario?: boolean;
   run(context: StudyContext): Promise<StudyResult>;
 }
 
