@@ -1,5 +1,5 @@
 import { type ActorId, type ActorReference, actorKind } from '@braess/kernel';
-import { setGpuSpeed, setLinkShare, setTelemetryLoss } from '@braess/protocol';
+import { setGpuSpeed, setLinkShare, setTelemetryLoss, setTierSpeed } from '@braess/protocol';
 
 /** One entry of the fault schedule, resolved to actors and links. */
 export type FaultEntry =
@@ -11,6 +11,7 @@ export type FaultEntry =
       readonly links: readonly number[];
       readonly share: number;
     }
+  | { readonly kind: 'tier-speed'; readonly atNs: number; readonly tier: ActorReference; readonly factor: number }
   | { readonly kind: 'telemetry-loss'; readonly atNs: number; readonly target: ActorReference; readonly lost: boolean };
 
 export interface FaultSetup {
@@ -43,6 +44,7 @@ export const faultKind = actorKind({
       const [a = 0, b = 0, c = 0] = order.values;
       if (order.kind === 'gpu-speed') context.send(to, setGpuSpeed, delayNs, a);
       else if (order.kind === 'link-share') context.send(to, setLinkShare, delayNs, a, b, c);
+      else if (order.kind === 'tier-speed') context.send(to, setTierSpeed, delayNs, a);
       else context.send(to, setTelemetryLoss, delayNs, a);
     }
     state.sent = state.orders.length;
@@ -52,6 +54,7 @@ export const faultKind = actorKind({
 
 function ordersOf(entry: FaultEntry): FaultState['orders'] {
   if (entry.kind === 'gpu-speed') return [{ atNs: entry.atNs, kind: entry.kind, to: entry.gpu.id, values: [entry.factor] }];
+  if (entry.kind === 'tier-speed') return [{ atNs: entry.atNs, kind: entry.kind, to: entry.tier.id, values: [entry.factor] }];
   if (entry.kind === 'telemetry-loss') return [{ atNs: entry.atNs, kind: entry.kind, to: entry.target.id, values: [entry.lost ? 1 : 0] }];
   return entry.links.map((link) => ({ atNs: entry.atNs, kind: entry.kind, to: entry.fabric.id, values: [link, 1, entry.share] }));
 }

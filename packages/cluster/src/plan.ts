@@ -271,7 +271,15 @@ function checkFaults(read: ReadScenario, topology: Topology, engines: readonly E
       );
     };
     if (fault.kind === 'gpu-speed') expect('gpu', fault.gpu, gpus, 'GPU in use');
-    else if (fault.kind === 'telemetry-loss') expect('actor', fault.actor, actors, 'engine or frontend');
+    else if (fault.kind === 'tier-speed') {
+      expect('tier', fault.tier, tierNames(read.scenario, engines), 'KV tier');
+      if (fault.tier === storageTier && fault.factor > 0 && fault.factor < 1)
+        refuse(
+          read,
+          ['faults', index, 'factor'],
+          `is ${fault.factor}; network storage is there (1) or out (0): slow its link by kind: link-share`,
+        );
+    } else if (fault.kind === 'telemetry-loss') expect('actor', fault.actor, actors, 'engine or frontend');
     else {
       expect('from', fault.from, topology.nodeNames, 'node');
       expect('to', fault.to, topology.nodeNames, 'node');
@@ -287,6 +295,19 @@ function checkClient(read: ReadScenario): void {
   } catch (error) {
     refuse(read, ['workload', 'client'], `cannot be used: ${(error as Error).message}`);
   }
+}
+
+/** Name of the actor of network storage. */
+const storageTier = 'storage/g4';
+
+/** Names of the tier actors: DRAM and NVMe of servers with engines that prefill, and network storage. */
+function tierNames({ kvTiers, serving }: Scenario, engines: readonly EnginePlan[]): string[] {
+  const servers = new Set(engines.filter(({ group }) => (serving[group] as ServingGroup).role !== 'decode').map(({ server }) => server));
+  const local = (['g2', 'g3'] as const).filter((tier) => kvTiers[tier] !== undefined);
+  return [
+    ...[...servers].flatMap((server) => local.map((tier) => `${server}/${tier}`)),
+    ...(kvTiers.g4 === undefined ? [] : [storageTier]),
+  ];
 }
 
 function checkOnOff(read: ReadScenario, topology: Topology): void {

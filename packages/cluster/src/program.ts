@@ -77,6 +77,7 @@ class ClusterBuilder {
   readonly #clients: ActorReference[] = [];
   readonly #gpus = new Map<string, ActorReference>();
   readonly #nodeOfEngine = new Map<number, number>();
+  readonly #tiers = new Map<string, ActorReference>();
   #planner: ActorReference[] = [];
   readonly #controller: ActorReference[] = [];
   #fabric: ActorReference | undefined;
@@ -132,7 +133,7 @@ class ClusterBuilder {
       if (!(isChunk && from === 'server')) this.#world.lookahead('fabric', from, notice);
     }
     this.#world.lookahead('fabric', 'control', notice);
-    for (const to of ['server', 'fabric', 'control']) this.#world.lookahead('faults', to, server);
+    for (const to of ['server', 'fabric', 'control', 'storage']) this.#world.lookahead('faults', to, server);
   }
 
   #addFabric(): void {
@@ -290,6 +291,7 @@ class ClusterBuilder {
       const { engine, gpu, profile } = kinds[plan.group] as (typeof kinds)[number];
       this.#addEngine(plan, engine, gpu, profile, tiers);
     }
+    for (const tier of tiers.all()) this.#tiers.set(tier.name, tier);
   }
 
   #engineOptions(group: GroupPlan, index: number, tiers: ServerTiers): EngineKindOptions<EnginePool> {
@@ -460,6 +462,8 @@ class ClusterBuilder {
         const links = [...linksBetween(this.#topology, fault.from, fault.to), ...linksBetween(this.#topology, fault.to, fault.from)];
         return { kind: fault.kind, atNs, fabric: this.#fabric as ActorReference, links, share: fault.share };
       }
+      if (fault.kind === 'tier-speed')
+        return { kind: fault.kind, atNs, tier: this.#tiers.get(fault.tier) as ActorReference, factor: fault.factor };
       const target =
         this.#engines.find((engine) => engine.name === fault.actor)?.actor ?? this.#frontends.find(({ name }) => name === fault.actor);
       return { kind: fault.kind, atNs, target: target as ActorReference, lost: fault.lost };

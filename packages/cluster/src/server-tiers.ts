@@ -76,6 +76,10 @@ export class ServerTiers {
     return found.tiers;
   }
 
+  all(): ActorReference[] {
+    return [...new Set([...this.#ofServer.values()].flatMap(({ tiers }) => tiers))];
+  }
+
   /** Gives an engine its share of its server's devices. */
   addWorker(server: string, engine: ActorReference): void {
     this.#ofServer.get(server)?.workers.push(engine);

@@ -9,6 +9,8 @@
 export interface FairPipe {
   deviceBytesPerNs: number;
   workerBytesPerNs: number;
+  /** Share of both that is there now. */
+  speed: number;
   latencyNs: number;
   /** 0: noticed at once. */
   pollPeriodNs: number;
@@ -72,6 +74,7 @@ export function createFairPipe(options: FairPipeOptions): FairPipe {
   return {
     deviceBytesPerNs: deviceBytesPerSecond / 1e9,
     workerBytesPerNs: Math.min(workerBytesPerSecond, deviceBytesPerSecond) / 1e9,
+    speed: 1,
     latencyNs,
     pollPeriodNs,
     workers,
@@ -136,6 +139,22 @@ export function advance(pipe: FairPipe, nowNs: number, out: Float64Array): numbe
     pipe.nextNs = earliestDue(pipe);
   }
   return noticed;
+}
+
+/** Gives the pipe another share of its bandwidth, above 0, from `nowNs` on. Call `advance` up to `nowNs` first. */
+export function setPipeSpeed(pipe: FairPipe, speed: number, nowNs: number): void {
+  if (!(speed > 0 && speed <= 1)) throw new RangeError(`pipe: speed ${speed} is not above 0 and at most 1; empty a pipe that is out`);
+  pipe.speed = speed;
+  shareRates(pipe, nowNs);
+  pipe.nextNs = earliestDue(pipe);
+}
+
+/** Drops all that is under way. Call `advance` up to `nowNs` first. */
+export function emptyPipe(pipe: FairPipe, nowNs: number): void {
+  pipe.count = 0;
+  pipe.moving.fill(0);
+  pipe.anchorNs = nowNs;
+  pipe.nextNs = Number.POSITIVE_INFINITY;
 }
 
 /** Transfers that are waiting, moving or not noticed yet. */
@@ -216,7 +235,7 @@ function shareRates(pipe: FairPipe, atNs: number): void {
  */
 function fillRates(pipe: FairPipe): void {
   const { moving, workerRate, workers } = pipe;
-  let left = pipe.deviceBytesPerNs;
+  let left = pipe.deviceBytesPerNs * pipe.speed;
   let transfers = 0;
   for (let worker = 0; worker < workers; worker++) {
     transfers += moving[worker]!;
@@ -228,7 +247,7 @@ function fillRates(pipe: FairPipe): void {
       if (workerRate[worker]! < 0 && (busiest < 0 || moving[worker]! > moving[busiest]!)) busiest = worker;
     }
     const count = moving[busiest]!;
-    const rate = Math.min(pipe.workerBytesPerNs / count, left / transfers);
+    const rate = Math.min((pipe.workerBytesPerNs * pipe.speed) / count, left / transfers);
     workerRate[busiest] = rate;
     left -= rate * count;
     transfers -= count;

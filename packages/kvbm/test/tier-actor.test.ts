@@ -15,6 +15,23 @@ const ask = (atNs: number, question: number, chain: number[], from = 0, tier = '
 });
 const bring = (atNs: number, question: number, blocks: number, tier = 'g2'): Step => ({ atNs, act: 'fetch', tier, question, blocks });
 
+/** Network storage behind a fabric of 1 GB/s. */
+const storage: TierKindOptions = {
+  tier: 4,
+  blockBytes,
+  store: { capacityBlocks: 100 },
+  through: {
+    fabric: {
+      actor: undefined as never,
+      delayNs: storageNs,
+      latencyNs: 20_000,
+      estimateBytesPerSecond: 1e9,
+      nodeOf: (actor) => 100 + actor,
+    },
+  },
+  answerDelayNs: storageNs,
+};
+
 describe('a tier on a device', () => {
   it('stores blocks when their bytes have arrived, answers from then on, and brings them up at its bandwidth', () => {
     const { lines } = run({
@@ -155,25 +172,10 @@ describe('tiers below each other', () => {
 });
 
 describe('network storage', () => {
-  const options: TierKindOptions = {
-    tier: 4,
-    blockBytes,
-    store: { capacityBlocks: 100 },
-    through: {
-      fabric: {
-        actor: undefined as never,
-        delayNs: storageNs,
-        latencyNs: 20_000,
-        estimateBytesPerSecond: 1e9,
-        nodeOf: (actor) => 100 + actor,
-      },
-    },
-    answerDelayNs: storageNs,
-  };
   const engines = [[offer(0, [1, 2], 'g4'), ask(10 * ms, 0, [1, 2, 3], 0, 'g4'), bring(11 * ms, 0, 2, 'g4')]];
 
   it('moves its bytes through the fabric, both ways', () => {
-    const { lines, simulation } = run({ tiers: [{ name: 'g4', options }], engines });
+    const { lines, simulation } = run({ tiers: [{ name: 'g4', options: storage }], engines });
     const answerNs = 10 * ms + 2 * storageNs;
     // Ask 5 us, service 20 us and 5 us to the fabric, 2 ms, 5 us back, 5 us to the engine.
     expect(lines[0]).toEqual([
@@ -185,10 +187,10 @@ describe('network storage', () => {
   });
 
   it('answers with no blocks when they cannot be brought, and stores nothing that did not arrive', () => {
-    const down = run({ tiers: [{ name: 'g4', options }], engines: [[offer(0, [1, 2], 'g4')]], unreachableFromNs: 0 });
+    const down = run({ tiers: [{ name: 'g4', options: storage }], engines: [[offer(0, [1, 2], 'g4')]], unreachableFromNs: 0 });
     expect(down.tier('g4').store.storedBlocks).toBe(0);
     expect(down.tier('g4').totals).toMatchObject({ failedTransfers: 1, movedBytes: 0 });
-    const up = run({ tiers: [{ name: 'g4', options }], engines, unreachableFromNs: 5 * ms });
+    const up = run({ tiers: [{ name: 'g4', options: storage }], engines, unreachableFromNs: 5 * ms });
     expect(up.lines[0]!.at(-1)).toBe(`${11 * ms + storageNs + 25_000 + 2 * storageNs} fetched 0 g4 0`);
     expect(up.tier('g4').pinnedBlocks).toBe(0);
   });
@@ -257,5 +259,77 @@ describe('random use', () => {
         records.filter((record) => record.type === 'tierLoad').reduce((sum, record) => sum + record.fields[5]!, 0);
       expect(moved(simulation.takeRecords())).toBe(tier('g2').totals.movedBytes);
     }
+  });
+});
+
+describe('a tier that slows or fails', () => {
+  const change = (atNs: number, factor: number, tier = 'g2'): Step => ({ atNs, act: 'speed', tier, factor });
+
+  it('moves what is left of a transfer at the speed it has', () => {
+    const { lines } = run({
+      tiers: [{ name: 'g2', options: deviceTier(2, 100) }],
+      engines: [[offer(0, [1, 2, 3, 4]), ask(10 * ms, 0, [1, 2, 3, 4]), bring(10 * ms, 0, 4), change(11 * ms, 0.5), change(15 * ms, 1)]],
+    });
+    // 1 MB by 11 ms, 2 MB by 15 ms, the last one by 16 ms.
+    expect(lines[0]?.at(-1)).toBe(`${16 * ms} fetched 0 g2 4`);
+  });
+
+  it('loses what moves and what it held, takes nothing while it is out, and starts empty', () => {
+    const { lines, tier } = run({
+      tiers: [{ name: 'g2', options: deviceTier(2, 100) }],
+      engines: [
+        [
+          offer(0, [1, 2, 3]),
+          ask(10 * ms, 0, [1, 2, 3]),
+          ask(10 * ms, 1, [1, 2, 3]),
+          ask(10 * ms, 2, [1, 2, 3]),
+          bring(10 * ms, 0, 3),
+          offer(10 * ms, [7]),
+          change(10.5 * ms, 0),
+          // Pinned before it failed: nothing to bring, nothing to let go.
+          bring(11 * ms, 1, 2),
+          bring(11 * ms, 2, 0),
+          ask(12 * ms, 3, [1, 2, 3]),
+          offer(12 * ms, [8]),
+          change(20 * ms, 1),
+          ask(21 * ms, 4, [1, 2, 3]),
+          offer(21 * ms, [9]),
+          ask(25 * ms, 5, [9]),
+          bring(25 * ms, 5, 0),
+        ],
+      ],
+    });
+    expect(lines[0]?.slice(3)).toEqual([
+      `${10.5 * ms} fetched 0 g2 0`,
+      `${11 * ms} fetched 1 g2 0`,
+      `${12 * ms} answer 3 g2 0 0`,
+      `${21 * ms} answer 4 g2 0 0`,
+      `${25 * ms} answer 5 g2 1 ${ms}`,
+    ]);
+    expect(tier('g2').totals).toMatchObject({ droppedBlocks: 1, failedTransfers: 2 });
+  });
+
+  it('network storage has its blocks again', () => {
+    const { lines } = run({
+      tiers: [{ name: 'g4', options: storage }],
+      engines: [
+        [
+          offer(0, [1, 2], 'g4'),
+          ask(20 * ms, 0, [1, 2], 0, 'g4'),
+          bring(21 * ms, 0, 2, 'g4'),
+          change(22 * ms, 0, 'g4'),
+          ask(30 * ms, 1, [1, 2], 0, 'g4'),
+          change(40 * ms, 1, 'g4'),
+          ask(50 * ms, 2, [1, 2], 0, 'g4'),
+          bring(50 * ms, 2, 0, 'g4'),
+        ],
+      ],
+    });
+    expect(lines[0]?.map((line) => line.split(' ').slice(1, 5).join(' '))).toEqual([
+      'answer 0 g4 2',
+      'fetched 0 g4 0',
+      'answer 1 g4 0',
+      'answer 2 g4 2',
+    ]);
   });
 });

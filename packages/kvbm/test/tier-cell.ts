@@ -1,6 +1,6 @@
 import { type ActorReference, actorKind, type Context, defineProgram, message, modelOf, Simulation } from '@braess/kernel';
 import { checkTierState, type TierKindOptions, type TierState, tierKind } from '@braess/kvbm';
-import { fetch, fetched, lookup, lookupAnswer, offload, startTransfer, transferEnded } from '@braess/protocol';
+import { fetch, fetched, lookup, lookupAnswer, offload, setTierSpeed, startTransfer, transferEnded } from '@braess/protocol';
 
 export const blockBytes = 1_000_000;
 export const storageNs = 5_000;
@@ -11,7 +11,7 @@ export const autoQuestions = 1000;
 
 export interface Step {
   atNs: number;
-  act: 'offload' | 'lookup' | 'fetch';
+  act: 'offload' | 'lookup' | 'fetch' | 'speed';
   /** Tier by name; identities; question and blocks. */
   tier: string;
   chain?: number[];
@@ -19,6 +19,7 @@ export interface Step {
   anonymous?: number;
   question?: number;
   blocks?: number;
+  factor?: number;
 }
 
 export interface Cell {
@@ -110,6 +111,7 @@ function take(state: EngineLog, what: Step, context: Context, cell: Cell): void 
   const delayNs = cell.tiers.find((tier) => tier.name === what.tier)!.options.tier === 4 ? storageNs : 0;
   const chain = Float64Array.from(what.chain ?? []);
   if (what.act === 'lookup') context.sendBody(to, lookup, delayNs, { chain }, what.question!, what.from ?? 0);
+  else if (what.act === 'speed') context.send(to, setTierSpeed, delayNs, what.factor!);
   else if (what.act === 'fetch') context.send(to, fetch, delayNs, what.question!, what.blocks!, what.blocks! * blockBytes);
   else {
     const blocks = chain.length + (what.anonymous ?? 0);

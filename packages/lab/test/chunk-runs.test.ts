@@ -26,6 +26,35 @@ describe('tiers below HBM', () => {
     expect((['g2', 'g3', 'g4'] as const).filter((tier) => run.hitRates[tier] > 0)).toEqual(found);
   });
 
+  it('that fail in the middle lose their hits, and no request', async () => {
+    const down = (tier: string, atSeconds: number, factor: number): string =>
+      `{kind: tier-speed, atSeconds: ${atSeconds}, tier: ${tier}, factor: ${factor}}`;
+    const run = (tiers: string, ...faults: string[]) =>
+      runText(disaggregated, [
+        ...reuse,
+        'workload.requests=150',
+        'serving[0].count=1',
+        'serving[1].count=1',
+        `kvTiers=${tiers}`,
+        `faults=[${faults.join(', ')}]`,
+      ]);
+    const [dram, place] = ['{g2: {gigabytes: 0.5}}', 'pod0/rack0/node0/g2'];
+    const healthy = await run(dram);
+    const [broken, repaired, slow] = [
+      await run(dram, down(place, 2, 0)),
+      await run(dram, down(place, 2, 0), down(place, 3, 1)),
+      await run(dram, down(place, 0, 0.01)),
+    ];
+    for (const each of [broken, repaired, slow]) expect([each.faults, each.completed]).toEqual([[], 150]);
+    expect(broken.hitRates.g2).toBeLessThan(repaired.hitRates.g2);
+    expect(repaired.hitRates.g2).toBeLessThan(healthy.hitRates.g2);
+    // A hundredth of the bandwidth: computing is quicker.
+    expect(slow.hitRates.g2).toBeLessThan(0.1 * healthy.hitRates.g2);
+    const storage = await run('{g4: {gigabytes: 4}}', down('storage/g4', 2, 0), down('storage/g4', 3, 1));
+    expect([storage.faults, storage.completed]).toEqual([[], 150]);
+    expect(storage.hitRates.g4).toBeGreaterThan(0);
+  });
+
   it('DRAM offloads to network storage over the NIC of its server', async () => {
     const bytesOf = async (tiers: string): Promise<number> => {
       const { folder } = await runText(disaggregated, [...reuse, 'serving=[{count: 2, kvBlocks: 150}]', `kvTiers=${tiers}`]);

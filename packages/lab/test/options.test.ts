@@ -291,6 +291,10 @@ const cases: Record<string, Case> = {
     ground: ['faults=[{kind: link-share, atSeconds: 0.1, from: pod0/rack0/node0/nic0, to: pod0/rack0/leaf0, share: 1}]'],
     set: 'faults[0].share=0.001',
   },
+  'faults.tier': {
+    ground: [...g2, 'faults=[{kind: tier-speed, atSeconds: 0.8, tier: pod0/rack0/node0/g2, factor: 1}]'],
+    set: 'faults[0]={kind: tier-speed, atSeconds: 0.8, tier: pod0/rack0/node0/g2, factor: 0}',
+  },
   'faults.actor': {
     ground: ['router.loadReportMs=20', 'faults=[{kind: telemetry-loss, atSeconds: 0.1, actor: control/frontend0, lost: true}]'],
     set: 'faults[0].actor=pod0/rack0/node0/engine0',

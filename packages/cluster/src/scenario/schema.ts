@@ -255,6 +255,12 @@ const faultSchema = z.discriminatedUnion('kind', [
     share: share('What is left of the cable: 0 cut, 1 whole'),
   }),
   z.strictObject({
+    kind: z.literal('tier-speed'),
+    atSeconds: z.number().min(0),
+    tier: z.string().describe('Place of a KV tier, e.g. pod0/rack0/node0/g2, or storage/g4'),
+    factor: z.number().min(0).max(1).describe('Share of its bandwidth that is left; 0: it is out, and what DRAM or NVMe held is lost'),
+  }),
+  z.strictObject({
     kind: z.literal('telemetry-loss'),
     atSeconds: z.number().min(0),
     actor: z.string().describe('Place of an engine or frontend, e.g. pod0/rack0/node0/engine0 or control/frontend0'),

@@ -1,8 +1,17 @@
 import { type ActorId, type ActorKind, actorKind, type Context, message } from '@braess/kernel';
-import { fetch, fetched, lookup, lookupAnswer, offload, startTransfer as startFabricTransfer, transferEnded } from '@braess/protocol';
-import { advance, nextCompletionNs, offeredBytesPerSecond, startTransfer } from '../fair-pipe.js';
+import {
+  fetch,
+  fetched,
+  lookup,
+  lookupAnswer,
+  offload,
+  setTierSpeed,
+  startTransfer as startFabricTransfer,
+  transferEnded,
+} from '@braess/protocol';
+import { advance, emptyPipe, nextCompletionNs, offeredBytesPerSecond, setPipeSpeed, startTransfer } from '../fair-pipe.js';
 import { clearKvEvents, KV_REMOVED, KV_STORED } from '../kv-events.js';
-import { matchTier, pinTierBlock, storeAllInTier, storeAnonymous, unpinTierBlock, wantedOf } from '../tier-store.js';
+import { clearTierStore, matchTier, pinTierBlock, storeAllInTier, storeAnonymous, unpinTierBlock, wantedOf } from '../tier-store.js';
 import type { TierKindOptions, TierSetup } from './tier-options.js';
 import { tierCounts, tierLoad } from './tier-records.js';
 import { createTierState, type TierState, type TierTotals, type TierTransfer } from './tier-state.js';
@@ -10,7 +19,7 @@ import { createTierState, type TierState, type TierTotals, type TierTransfer } f
 const tierWake = message('tierWake');
 const tierSeries = message('tierSeries');
 
-const messages = { offload, lookup, fetch, transferEnded, tierWake, tierSeries };
+const messages = { offload, lookup, fetch, transferEnded, setTierSpeed, tierWake, tierSeries };
 
 /** The kind of a tier actor: its set-up is a `TierSetup`, its state a `TierState`. */
 export type TierKind = ActorKind<string, keyof typeof messages & string, TierSetup>;
@@ -48,15 +57,26 @@ export function tierKind(options: TierKindOptions): TierKind {
       fetch(state, { question, blocks, transferBytes, sender }, context) {
         runPipes(options, state, context, scratch);
         const key = question * actorLimit + sender;
-        if (blocks === 0) unpin(state, key);
+        if (state.lostPins.delete(key)) {
+          if (blocks > 0) context.send(sender as ActorId, fetched, options.answerDelayNs, question, options.tier, 0);
+        } else if (blocks === 0) unpin(state, key);
         else if (state.pins.has(key)) begin(options, state, context, upTransfer(sender, question, blocks, Math.ceil(transferBytes)));
         else throw new Error(`tier g${options.tier}: fetch for question ${question} of actor ${sender}, which holds no block; ask first`);
         settle(options, state, context);
       },
       transferEnded(state, { transfer, status }, context) {
         const ended = state.transfers.get(transfer);
-        if (ended === undefined) throw new Error(`tier g${options.tier}: transfer ${transfer} ended, which is not under way`);
-        end(options, state, context, transfer, ended, status === 0);
+        // Of a transfer that was lost while the tier was out there is nothing more to say.
+        if (ended === undefined && !state.lostTransfers.delete(transfer))
+          throw new Error(`tier g${options.tier}: transfer ${transfer} ended, which is not under way`);
+        if (ended !== undefined) end(options, state, context, transfer, ended, status === 0);
+        settle(options, state, context);
+      },
+      setTierSpeed(state, { factor }, context) {
+        runPipes(options, state, context, scratch);
+        if (factor === 0) goOut(options, state, context);
+        else for (const pipe of state.pipes) setPipeSpeed(pipe, factor, context.now);
+        state.speed = factor;
         settle(options, state, context);
       },
       tierWake(state, _view, context) {
@@ -90,6 +110,10 @@ function takeOffload(
 ): void {
   const { store, totals } = state;
   totals.offeredBlocks += blocks;
+  if (state.speed === 0) {
+    totals.droppedBlocks += blocks;
+    return;
+  }
   // In place: the columns are this tier's own.
   const wanted = wantedOf(store, identities, parents);
   let anonymous = blocks - identities.length;
@@ -120,7 +144,7 @@ function takeOffload(
 /** Pins the leading blocks of the chain from `from` on that are here; how many. */
 function pinPrefix(state: TierState, key: number, chain: Float64Array, from: number): number {
   const { store, totals } = state;
-  const held = matchTier(store, chain, from, chain.length);
+  const held = state.speed === 0 ? 0 : matchTier(store, chain, from, chain.length);
   totals.askedBlocks += chain.length - from;
   totals.foundBlocks += held;
   if (held === 0) return 0;
@@ -129,6 +153,21 @@ function pinPrefix(state: TierState, key: number, chain: Float64Array, from: num
   state.pins.set(key, nodes);
   state.pinnedBlocks += held;
   return held;
+}
+
+/** The tier fails: what moves is lost, nothing is held for anybody; a device loses what it has. */
+function goOut(options: TierKindOptions, state: TierState, context: Context): void {
+  for (const pipe of state.pipes) emptyPipe(pipe, context.now);
+  state.waiting = [];
+  for (const [number, transfer] of [...state.transfers]) {
+    if (state.pipes.length === 0) state.lostTransfers.add(number);
+    end(options, state, context, number, transfer, false);
+  }
+  for (const key of [...state.pins.keys()]) {
+    unpin(state, key);
+    state.lostPins.add(key);
+  }
+  if (state.pipes.length > 0) clearTierStore(state.store, null);
 }
 
 function unpin(state: TierState, key: number): void {

@@ -32,6 +32,11 @@ export interface TierState {
   /** Numbers of transfers that found the pipe full, in order. */
   waiting: number[];
   transferCount: number;
+  /** Share of its bandwidth that is there now; 0: it is out. */
+  speed: number;
+  /** Questions whose pins, and transfers through the fabric that, it lost by being out. */
+  lostPins: Set<number>;
+  lostTransfers: Set<number>;
   wakeTimer: TimerId;
   wakeAtNs: number;
   seriesSet: boolean;
@@ -75,6 +80,9 @@ export function createTierState(options: TierKindOptions, setup: TierSetup): Tie
     transfers: new Map(),
     waiting: [],
     transferCount: 0,
+    speed: 1,
+    lostPins: new Set(),
+    lostTransfers: new Set(),
     wakeTimer: -1,
     wakeAtNs: Number.POSITIVE_INFINITY,
     seriesSet: false,
