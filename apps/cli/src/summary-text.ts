@@ -33,6 +33,7 @@ export function summaryText(summary: ScenarioSummary, report: string | null): st
     );
   }
   if (summary.lost > 0) lines.push(`LOST: ${fixed(summary.lost)} requests were rejected or failed (query the run for reasons)`);
+  lines.push(...summary.warnings.map((warning) => `WARNING: ${warning}`));
   if (summary.pacing !== null) {
     const { pace, lagP50Ms, lagP99Ms, lagMaxMs, keptUp } = summary.pacing;
     lines.push(

@@ -9,6 +9,7 @@ import {
   type TenantSpec,
   type TraceReport,
   type WorkloadSpec,
+  writePlainCsv,
 } from '@braess/workload';
 import { besideScenario, refuse } from './plan.js';
 import { uniformStream, workloadStreams } from './random-streams.js';
@@ -36,20 +37,31 @@ export async function loadWorkload(read: ReadScenario): Promise<LoadedWorkload> 
   const { table } = loaded;
   const { tenants, rateFactor } = scenario.workload;
   if (source.kind !== 'independent' && source.kind !== 'sessions' && tenants.length > 0) {
-    if (table.tenantNames.length > 1) {
+    const known = new Set(tenants.map(({ name }) => name));
+    const own = table.tenantNames.length > 1;
+    if (own && table.tenantNames.some((name) => !known.has(name))) {
       refuse(
         read,
         ['workload', 'tenants'],
-        `are given, but the trace names its own: ${table.tenantNames.join(', ')}; leave one of them out`,
+        `are ${[...known].join(', ')}, but the trace names its own: ${table.tenantNames.join(', ')}; give all of these, or none`,
       );
     }
-    assignTenants(table, tenantSpecs(scenario), uniformStream(`${scenario.seed}/workload/tenants`));
+    // A trace that names them keeps its own: shares are for those that do not.
+    if (own) nameTenants(table, [...known]);
+    else assignTenants(table, tenantSpecs(scenario), uniformStream(`${scenario.seed}/workload/tenants`));
   }
   if (table.requestCount === 0) refuse(read, ['workload'], 'has no requests');
   checkBlockSizes(read, table);
   if (rateFactor !== 1)
     for (let row = 0; row < table.requestCount; row++) table.arrivalNs[row] = Math.round((table.arrivalNs[row] as number) / rateFactor);
   return loaded;
+}
+
+/** Numbers the tenants of a trace as the scenario has them. */
+function nameTenants(table: RequestTable, names: string[]): void {
+  const numbers = table.tenantNames.map((name) => names.indexOf(name));
+  for (let row = 0; row < table.requestCount; row++) table.tenant[row] = numbers[table.tenant[row] as number] as number;
+  table.tenantNames = names;
 }
 
 function checkBlockSizes(read: ReadScenario, table: RequestTable): void {
@@ -59,6 +71,11 @@ function checkBlockSizes(read: ReadScenario, table: RequestTable): void {
   } catch (error) {
     refuse(read, ['serving', 0, 'blockTokens'], `cannot serve these requests: ${(error as Error).message}`);
   }
+}
+
+/** Writes the requests of a scenario as a plain CSV trace: a run that reads it, at rateFactor 1, sees the same ones. */
+export async function writeWorkload(read: ReadScenario, file: string): Promise<void> {
+  await writePlainCsv(file, [(await loadWorkload(read)).table]);
 }
 
 /** The setting that takes the requests of a scenario from a trace, whatever its source is: what --trace does. */

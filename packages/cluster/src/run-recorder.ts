@@ -86,6 +86,8 @@ export class RunRecorder implements RecordSink {
   /** Requests whose client has the outcome: what a frontend still says of a given-up attempt changes nothing. */
   readonly #over = new Set<number>();
   readonly #entityOfLink = new Map<number, number>();
+  /** Lookups of its timing table, of each engine that left it. */
+  readonly #lookups = new Map<number, readonly number[]>();
   readonly #work = new Map<number, readonly number[]>();
   readonly #control: ControlRecorder;
   #periodEndNs: number;
@@ -105,6 +107,17 @@ export class RunRecorder implements RecordSink {
       this.#take(record);
     }
     this.#options.flush?.();
+  }
+
+  /** What makes results doubtful, one sentence each. */
+  warnings(): string[] {
+    if (this.#lookups.size === 0) return [];
+    const sums = [0, 1, 2].map((field) => [...this.#lookups.values()].reduce((sum, fields) => sum + (fields[field] as number), 0));
+    const [all, prefill, decode] = sums as [number, number, number];
+    const first = this.#options.actorNames[this.#lookups.keys().next().value as number];
+    return [
+      `timing table: of ${all} lookups ${prefill} had a prefill length, ${decode} a KV use or context outside its grid, where the edge values were used (${this.#lookups.size} engines, first ${first})`,
+    ];
   }
 
   /** Writes what is still in flight; after the run. */
@@ -134,6 +147,9 @@ export class RunRecorder implements RecordSink {
         return;
       case 'engineWork':
         this.#work.set(record.actor, record.fields);
+        return;
+      case 'timingLookups':
+        this.#lookups.set(record.actor, record.fields);
         return;
       case 'engineCounts':
         this.#engineWork(record);

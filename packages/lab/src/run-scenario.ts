@@ -87,6 +87,8 @@ export interface ScenarioSummary extends FolderSummary {
   readonly pacing: PacingReport | null;
   /** What does not add up; empty when every request is accounted for. */
   readonly faults: readonly string[];
+  /** What makes results doubtful, such as lookups outside a timing table. */
+  readonly warnings: readonly string[];
   /** Requests rejected or failed, or left over at the end of a run that ended by itself. */
   readonly lost: number;
 }
@@ -263,6 +265,7 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
     windows: result.rounds,
     pacing: result.pacing ?? null,
     faults,
+    warnings: recorder.warnings(),
     lost: summary.rejected + summary.failed + (endedByItself ? summary.inFlight : 0),
   };
 }

@@ -1,5 +1,6 @@
 import { createLevels, type LevelQueue } from './slot-queue.js';
 import { createCurve, type DecodeCurve, type TimingModel } from './timing.js';
+import { forgetLookups } from './timing-table.js';
 
 /** What an engine does with a request: all of it, the prompt only, or the tokens after a KV transfer. */
 export const engineRole = { aggregated: 0, prefill: 1, decode: 2 } as const;
@@ -147,6 +148,8 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
       `engine rules: maxBatchedTokens ${rules.maxBatchedTokens} is below maxSequences ${rules.maxSequences}; a pass must have room for one token of each`,
     );
   }
+  const timing = structuredClone(options.timing);
+  if (timing.kind === 'table') forgetLookups(timing);
   return {
     role: options.role,
     nextRole: options.role,
@@ -155,7 +158,7 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     roleChangeNs: 0,
     rules: { ...rules },
     // Engines share nothing, so that each can be checkpointed by itself (a table counts its lookups in place).
-    timing: structuredClone(options.timing),
+    timing,
     pool: options.pool,
     speedFactor: 1,
     nextSpeedFactor: 1,

@@ -85,6 +85,13 @@ export function importDynamoProfile(profile: DynamoProfile, place: string): Tabl
   };
 }
 
+/** Forgets what was looked up: counts are those of one engine, whoever asked the table before. */
+export function forgetLookups(timing: TableTiming): void {
+  timing.lookups = 0;
+  timing.clampedPrefillLookups = 0;
+  timing.clampedDecodeLookups = 0;
+}
+
 /** One sentence for each kind of lookup that fell outside the table; none when all fell inside. */
 export function tableWarnings(timing: TableTiming): string[] {
   const warnings: string[] = [];

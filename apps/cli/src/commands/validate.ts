@@ -9,6 +9,7 @@ interface ValidateOptions {
   readonly set?: string[];
   readonly trace?: string;
   readonly schema?: boolean;
+  readonly writeTrace?: string;
 }
 
 /** `braess validate`: what follows from a scenario, before anything runs. */
@@ -18,18 +19,21 @@ export function validateCommand(): Command {
     .argument('[scenario]', 'scenario file (YAML)')
     .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(String))
     .option('--trace <file>', 'take the requests from this trace')
+    .option('--write-trace <file>', 'write the requests as a plain CSV trace (.gz: compressed), which a run can replay')
     .option('--schema', 'print the JSON Schema of scenario files, for editors, and nothing else')
     .option('--json', 'print one JSON object')
     .addHelpText('after', exitCodeHelp)
     .action(async (file: string | undefined, options: ValidateOptions, command: Command) => {
-      const { readScenario, scenarioJsonSchema, traceSetting, validateScenario } = await import('@braess/cluster');
+      const { readScenario, scenarioJsonSchema, traceSetting, validateScenario, writeWorkload } = await import('@braess/cluster');
       if (options.schema === true) {
         process.stdout.write(`${JSON.stringify(scenarioJsonSchema(), null, 2)}\n`);
         return;
       }
       if (file === undefined) command.error("error: missing argument 'scenario'");
       const settings = [...(options.trace === undefined ? [] : [traceSetting(options.trace)]), ...(options.set ?? [])];
-      const report = await validateScenario(readScenario(file as string, settings));
+      const scenario = readScenario(file as string, settings);
+      const report = await validateScenario(scenario);
+      if (options.writeTrace !== undefined) await writeWorkload(scenario, options.writeTrace);
       process.stdout.write(`${options.json === true ? JSON.stringify(report) : describe(report)}\n`);
     });
 }

@@ -73,6 +73,8 @@ export interface EngineActorState<Pool> {
   /** Totals since the start, and what the last record of them said. */
   totals: EngineTotals;
   recorded: EngineTotals;
+  /** Lookups outside its timing table that were told. */
+  toldLookups: number;
 }
 
 export interface EngineTotals {
@@ -131,6 +133,7 @@ export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, s
     gaps: createGapLog(),
     totals: createTotals(),
     recorded: createTotals(),
+    toldLookups: 0,
   };
 }
 

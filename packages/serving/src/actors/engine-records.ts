@@ -21,5 +21,7 @@ export const engineLoad = record('engineLoad', [
  * its weights and KV reads at the achievable HBM rate: divided by the period they are the saturations. -1 where the timing model has no roofline.
  */
 export const engineWork = record('engineWork', ['prefillTokens', 'decodeTokens', 'busyNs', 'passes', 'flopNs', 'bandwidthNs']);
+/** Lookups of a timing table so far, and those of a prefill length, or of a KV use or context, outside its grid; whenever there were more of these. */
+export const timingLookups = record('timingLookups', ['lookups', 'clampedPrefill', 'clampedDecode']);
 /** Preemptions and finished requests since the last record; goes with `engineWork`. */
 export const engineCounts = record('engineCounts', ['finishedRequests', 'preemptions', 'hitTokens', 'transferBytes', 'sinceNs']);

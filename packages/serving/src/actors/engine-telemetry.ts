@@ -6,7 +6,7 @@ import type { EngineEvents } from '../events.js';
 import { createCurve, decodeCurve } from '../timing.js';
 import { expectedExperts } from '../timing-roofline.js';
 import type { EngineActorState, EngineTotals } from './engine-actor-state.js';
-import { engineCounts, engineLoad, engineWork, itlGaps } from './engine-records.js';
+import { engineCounts, engineLoad, engineWork, itlGaps, timingLookups } from './engine-records.js';
 import {
   type EngineScope,
   engineEventsDue,
@@ -67,12 +67,23 @@ function emitGaps<Pool>(state: EngineActorState<Pool>, context: Context): void {
   if (rows > 0) context.emitBody(itlGaps, takeGaps(state.gaps), rows);
 }
 
+/** Where a timing table is left, its edge values are used: that must be seen. */
+function tellLookups<Pool>(state: EngineActorState<Pool>, context: Context): void {
+  const { timing } = state.engine;
+  if (timing.kind !== 'table') return;
+  const { lookups, clampedPrefillLookups, clampedDecodeLookups } = timing;
+  if (clampedPrefillLookups + clampedDecodeLookups === state.toldLookups) return;
+  state.toldLookups = clampedPrefillLookups + clampedDecodeLookups;
+  context.emit(timingLookups, lookups, clampedPrefillLookups, clampedDecodeLookups);
+}
+
 /** The records of a period. */
 export function emitRecords<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
   const { engine, totals, recorded } = state;
   const last = context.now >= (scope.options.telemetry?.endNs ?? Number.POSITIVE_INFINITY) - 1;
   // Few and large records: what is left leaves when the engine is idle, or at the end of the run.
   if (last || liveRequests(engine.requests) === 0) emitGaps(state, context);
+  tellLookups(state, context);
   if (scope.options.telemetry?.series !== true) return;
   totals.busyNs = engine.busyNs;
   totals.passes = engine.passes;
