@@ -1,4 +1,5 @@
 export { type CodecResult, measureCodec } from './codec.js';
+export { type DecideResult, measureDecisions } from './decide.js';
 export { type GridResult, measureGrid } from './grid.js';
 export { type GrowthResult, measureGrowth } from './growth.js';
 export { BenchError, type BenchOptions } from './measured.js';

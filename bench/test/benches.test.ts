@@ -1,4 +1,4 @@
-import { comparePhold, measureCodec, measureGrid, measureGrowth, measureStartup, phold, pholdPlan } from '@braess/bench';
+import { comparePhold, measureCodec, measureDecisions, measureGrid, measureGrowth, measureStartup, phold, pholdPlan } from '@braess/bench';
 import { modelOf, run, Simulation } from '@braess/kernel';
 import { describe, expect, it } from 'vitest';
 import { workRoundsPerMicrosecond } from '../src/calibrate.js';
@@ -130,5 +130,19 @@ describe('median', () => {
 
   it('of nothing is not a number', () => {
     expect(median([])).toBeNaN();
+  });
+});
+
+describe('decisions', () => {
+  it('measures every policy at every number of candidates', () => {
+    const { rows } = measureDecisions({ decisions: 100, candidates: [16, 64], policies: ['load-aware', 'netkv'] });
+    expect(rows.map(({ policy, candidates }) => [policy, candidates])).toEqual([
+      ['load-aware', 16],
+      ['load-aware', 64],
+      ['netkv', 16],
+      ['netkv', 64],
+    ]);
+    for (const { usPerDecision } of rows) expect(usPerDecision).toBeGreaterThanOrEqual(0);
+    expect(rows.map(({ growth }) => growth === null)).toEqual([true, false, true, false]);
   });
 });

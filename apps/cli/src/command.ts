@@ -15,6 +15,7 @@ import { reproduceCommand } from './commands/reproduce.js';
 import { runCommand } from './commands/run.js';
 import { studyCommand } from './commands/study.js';
 import { traceCommand } from './commands/trace.js';
+import { tuneCommand } from './commands/tune.js';
 import { validateCommand } from './commands/validate.js';
 import { exitCodeHelp } from './exit-codes.js';
 
@@ -30,7 +31,7 @@ export function buildCommand(logger: Logger): Command {
   command.addCommand(benchCommand(logger)).addCommand(doctorCommand());
   const inspecting = [queryCommand(), compareCommand(), explainCommand(), reportCommand(), exportCommand(), poaCommand()];
   const proving = [accuracyCommand(), reproduceCommand(), studyCommand()];
-  for (const child of [runCommand(logger), validateCommand(), traceCommand(), ...inspecting, ...proving, policyCommand()])
+  for (const child of [runCommand(logger), validateCommand(), traceCommand(), tuneCommand(), ...inspecting, ...proving, policyCommand()])
     command.addCommand(child);
   throwErrors(command);
   return command;

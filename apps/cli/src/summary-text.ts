@@ -32,6 +32,7 @@ export function summaryText(summary: ScenarioSummary, report: string | null): st
       `KV found: ${hits.map((tier) => `${tier.toUpperCase()} ${fixed(100 * summary.hitRates[tier], 1)} %`).join(', ')} of the input tokens`,
     );
   }
+  if (summary.oracleFallbackSeconds > 0) lines.push(`without the network oracle: ${fixed(summary.oracleFallbackSeconds, 1)} s`);
   if (summary.lost > 0) lines.push(`LOST: ${fixed(summary.lost)} requests were rejected or failed (query the run for reasons)`);
   lines.push(...summary.warnings.map((warning) => `WARNING: ${warning}`));
   if (summary.pacing !== null) {

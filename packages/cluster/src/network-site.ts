@@ -1,5 +1,5 @@
 import { type EngineProfile, type NetworkSite, networkTiers } from '@braess/control';
-import { createRoutes, LINK_CLASSES, type LinkClass, type Topology, tier, tierNominals } from '@braess/fabric';
+import { createRoutes, LINK_CLASSES, type LinkClass, pathStages, type Topology, tier, tierNominals } from '@braess/fabric';
 import { createCurve, decodeCurve } from '@braess/serving';
 import type { ClusterPlan, GroupPlan } from './plan.js';
 
@@ -15,7 +15,9 @@ const tierOfClass: Readonly<Partial<Record<LinkClass, number>>> = {
 /** What the operator of the cluster knows of its network beforehand. */
 export function networkSite(topology: Topology, plan: ClusterPlan): NetworkSite {
   const { background } = plan.scenario.cluster.fabric;
-  const nominals = tierNominals(topology, createRoutes(topology));
+  const routes = createRoutes(topology);
+  const nominals = tierNominals(topology, routes);
+  const stages = new Map<number, readonly Int32Array[]>();
   const linkTier = Int8Array.from(topology.linkClasses, (code) => tierOfClass[LINK_CLASSES[code]!] ?? -1);
   const tierLinks = new Float64Array(networkTiers);
   const tierBackground = new Float64Array(networkTiers);
@@ -40,7 +42,23 @@ export function networkSite(topology: Topology, plan: ClusterPlan): NetworkSite 
     tierBackground,
     tierLinks,
     linkTier,
+    isSource: (engine) => roleOf(plan, engine) === 'prefill',
+    isTarget: (engine) => roleOf(plan, engine) === 'decode',
+    pathStages(from, to) {
+      const [source, destination] = [plan.engines[from]!.gpus[0] as number, plan.engines[to]!.gpus[0] as number];
+      const key = source * topology.nodeCount + destination;
+      let known = stages.get(key);
+      if (known === undefined) {
+        known = pathStages(topology, routes, source, destination);
+        stages.set(key, known);
+      }
+      return known;
+    },
   };
+}
+
+function roleOf(plan: ClusterPlan, engine: number): GroupPlan['role'] {
+  return (plan.groups[plan.engines[engine]!.group] as GroupPlan).role;
 }
 
 /** What a scheduler may know of the engines of a group beforehand: limits, and the times of decode passes by its timing model. */

@@ -94,7 +94,6 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   const gpu = named(read, catalogue.gpus, ['cluster', 'gpu'], scenario.cluster.gpu, 'GPU');
   const model = named(read, catalogue.models, ['model', 'name'], scenario.model.name, 'model');
   checkRoles(read);
-  checkFabric(read);
   checkMoves(read);
   checkClient(read);
   const groups = scenario.serving.map((_, index) => planGroup(read, catalogue, gpu, model, index));
@@ -111,6 +110,7 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   checkOnOff(read, topology);
   const disaggregated = groups.some((group) => group.role !== 'aggregated');
   const policies = planPolicies(read);
+  checkFabric(read);
   return { scenario, topologySpec, groups, engines, disaggregated, blockTokens, policies };
 }
 
@@ -259,6 +259,7 @@ function checkFaults(read: ReadScenario, topology: Topology, engines: readonly E
   const actors = [
     ...engines.map(({ name }) => name),
     ...Array.from({ length: read.scenario.router.frontends }, (_, index) => `control/frontend${index}`),
+    ...(read.scenario.router.oracle === undefined ? [] : ['control/oracle']),
   ];
   for (const [index, fault] of read.scenario.faults.entries()) {
     const expect = (key: string, value: string, known: readonly string[], what: string): void => {

@@ -7,9 +7,12 @@ import {
   type EngineProfile,
   type FrontendOptions,
   loadPolicy,
+  type NetworkSite,
+  type OraclePolicy,
   type PolicyKind,
   type PolicyOf,
   type PolicySpec,
+  type ProbePlace,
   readsDecodeOverlap,
   readsPrefillOverlap,
   type SpeedProfile,
@@ -21,8 +24,10 @@ import { type EngineKind, type EngineKindOptions, engineKind, engineRole, type G
 import { type ClientOptions, clientKind, type RequestTable } from '@braess/workload';
 import { backgroundOf } from './background.js';
 import { clientAnswers, clientOptionsOf, movesClients } from './client-plan.js';
+import { decodeStageOptions, oracleHealth } from './decode-options.js';
 import { type EnginePool, poolBlocks } from './engine-blocks.js';
 import { type FaultEntry, faultKind } from './fault-actor.js';
+import { addOracle, hasOracleActor, linkReportNs, Probers } from './network-oracle.js';
 import { engineProfile, networkSite } from './network-site.js';
 import { prefixOverlap } from './overlap-index.js';
 import { addOwnActors } from './own-actors.js';
@@ -84,6 +89,9 @@ class ClusterBuilder {
   /** Filled once the engines are there. */
   readonly #poaWorkers: { readonly id: number }[] = [];
   #poa: ActorReference | undefined;
+  readonly #oracle: ActorReference[] = [];
+  readonly #places: ProbePlace[] = [];
+  #probers: Probers | undefined;
   #endpointOf: ((node: number) => number) | undefined;
 
   constructor(world: World, parameters: ClusterParameters) {
@@ -104,7 +112,7 @@ class ClusterBuilder {
   build(): void {
     this.#declareLookahead();
     this.#addPoa();
-    // Before the fabric, whose links report to the frontends.
+    // Before the fabric, whose links report to the oracle.
     this.#addControl();
     if (this.#plan.disaggregated || this.#plan.scenario.kvTiers.g4 !== undefined) this.#addFabric();
     this.#addServers();
@@ -139,8 +147,9 @@ class ClusterBuilder {
   #addFabric(): void {
     const { scenario } = this.#plan;
     const { fabric } = scenario.cluster;
-    const tellPeriodNs = this.#linkReportNs();
-    const listeners = tellPeriodNs === undefined ? [] : this.#frontends;
+    const policy = this.#oraclePolicy();
+    const tellPeriodNs = policy === undefined ? undefined : linkReportNs(scenario, policy);
+    const listeners = tellPeriodNs === undefined ? [] : this.#oracle;
     const common = {
       topology: this.#topology,
       leastDelayNs: this.#delays.notice,
@@ -184,6 +193,7 @@ class ClusterBuilder {
     const { router, planner } = scenario;
     const group = groups[0] as GroupPlan;
     const listener = this.#listener(this.#delays.control);
+    const site = networkSite(this.#topology, this.#plan);
     const options: FrontendOptions = {
       engines: this.#engines,
       blockTokens: this.#plan.blockTokens,
@@ -192,8 +202,10 @@ class ClusterBuilder {
       prefillRouter: this.#policy('router', this.#plan.policies.prefillRouter),
       decodeRouter: this.#policy('router', this.#plan.policies.decodeRouter),
       overlap: prefixOverlap,
-      site: networkSite(this.#topology, this.#plan),
-      ...(router.decode?.reserve === undefined ? {} : { memoryReserve: router.decode.reserve }),
+      site,
+      oracleActor: this.#oracle,
+      oracleHealth: oracleHealth(router),
+      decodeStage: decodeStageOptions(router),
       kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
       queue: definedQueue(router.queue),
       answerClients: clientAnswers(this.#plan),
@@ -219,6 +231,7 @@ class ClusterBuilder {
       const setup = parameters === undefined ? undefined : { parameters };
       this.#frontends.push(this.#world.actor(`control/frontend${index}`, kind, setup, { class: 'control', weight }));
     }
+    this.#addOracle(site);
     if (planner.policy === 'static') return;
     const plannerKind = createPlannerKind({
       engines: this.#engines,
@@ -233,14 +246,24 @@ class ClusterBuilder {
     this.#planner = [this.#world.actor('control/planner', plannerKind, undefined, { class: 'control' })];
   }
 
-  /** Period of link reports, ns; undefined: nobody wants any. */
-  #linkReportNs(): number | undefined {
+  /** The oracle, where it is one that listens. */
+  #addOracle(site: NetworkSite): void {
+    const policy = this.#oraclePolicy();
+    if (policy === undefined || !hasOracleActor(policy)) return;
+    const setting = {
+      policy,
+      site,
+      frontends: this.#frontends,
+      controlDelayNs: this.#delays.control,
+      readsPaths: this.#policy('router', this.#plan.policies.decodeRouter).policy.reads?.paths === true,
+      places: this.#places,
+    };
+    this.#oracle.push(addOracle(this.#world, setting));
+  }
+
+  #oraclePolicy(): BoundPolicy<OraclePolicy> | undefined {
     const { oracle } = this.#plan.policies;
-    if (oracle === null) return undefined;
-    const { policy, parameters } = this.#policy('oracle', oracle);
-    if (policy.observe === undefined) return undefined;
-    const { linkReportMs } = this.#plan.scenario.router;
-    return linkReportMs === undefined ? (policy.linkReportNs?.(parameters) ?? 1e9) : Math.round(linkReportMs * 1e6);
+    return oracle === null ? undefined : this.#policy('oracle', oracle);
   }
 
   /** The price-of-anarchy actor: before those it hears from. */
@@ -388,10 +411,19 @@ class ClusterBuilder {
     if (below.length > 0) tiers.addWorker(plan.server, engine);
     this.#engines.push({ name: plan.name, actor: engine, role, profile });
     if (role !== engineRole.prefill) this.#poaWorkers.push(engine);
+    if (this.#oracle.length > 0) this.#places.push({ node: plan.gpus[0] as number, prober: this.#prober(plan.server, cell) });
     for (const [member, name] of plan.gpuNames.entries()) {
       const nicNode = plan.gpus[member] as number;
       this.#gpus.set(name, cell.actor(name.slice(plan.server.length + 1), gpu, { engine, member, nicNode }));
     }
+  }
+
+  /** Who probes from a server; the oracle itself where it does not probe. */
+  #prober(server: string, cell: Cell): ActorReference {
+    if (this.#oraclePolicy()?.policy.beat === undefined) return this.#oracle[0] as ActorReference;
+    const { server: transferNs, control } = this.#delays;
+    this.#probers ??= new Probers((node) => this.#endpointOf?.(node) ?? (this.#fabric as ActorReference).id, transferNs, control);
+    return this.#probers.of(server, cell);
   }
 
   #server(name: string): Cell {
@@ -465,7 +497,8 @@ class ClusterBuilder {
       if (fault.kind === 'tier-speed')
         return { kind: fault.kind, atNs, tier: this.#tiers.get(fault.tier) as ActorReference, factor: fault.factor };
       const target =
-        this.#engines.find((engine) => engine.name === fault.actor)?.actor ?? this.#frontends.find(({ name }) => name === fault.actor);
+        this.#engines.find((engine) => engine.name === fault.actor)?.actor ??
+        [...this.#frontends, ...this.#oracle].find(({ name }) => name === fault.actor);
       return { kind: fault.kind, atNs, target: target as ActorReference, lost: fault.lost };
     });
     this.#world.actor('faults', faultKind, { entries, leastDelayNs: this.#delays.server }, { class: 'faults' });

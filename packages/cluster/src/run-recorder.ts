@@ -76,6 +76,8 @@ export class RunRecorder implements RecordSink {
   readonly itl: LatencyHistogram = createLatencyHistogram();
   /** What the price-of-anarchy actor found. */
   readonly poa: RecordedPoa = { snapshots: [], lead: null };
+  /** Time that frontends did without their oracle, ns, all together. */
+  oracleFallbackNs = 0;
   readonly #options: RecorderOptions;
   readonly #rows = new RequestRowReader();
   readonly #decision = emptyDecisionRecord();
@@ -165,6 +167,9 @@ export class RunRecorder implements RecordSink {
         return;
       case 'poaLead':
         this.poa.lead = { alarmNs: record.fields[0]!, brokenNs: record.fields[1]!, calm: record.fields[2]! };
+        return;
+      case 'oracleFallback':
+        this.oracleFallbackNs += record.fields[0] as number;
         return;
       case 'linkUse':
       case 'portUse':

@@ -19,9 +19,11 @@ export {
   readsDecodeOverlap,
   readsPrefillOverlap,
 } from './frontend/options.js';
+export { oracleFallback } from './frontend/oracle-watch.js';
 export * from './frontend/request-records.js';
 export type { FrontendCounters, FrontendState } from './frontend/state.js';
 export { type Steering, steerFrontend } from './frontend/steering.js';
+export { createOracleKind, type OracleKind, type OracleOptions, type OracleState, type ProbePlace } from './oracle/oracle.js';
 export { type NetworkSite, networkTiers } from './oracle/site.js';
 export {
   createPlannerKind,

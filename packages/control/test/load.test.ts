@@ -10,7 +10,7 @@ import * as protocol from '@braess/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 let directory: string;
-const request = { request: 1, inputTokens: 64, outputTokens: 10, tenant: 0, priority: 0, attempt: 1 };
+const request = { request: 1, inputTokens: 64, outputTokens: 10, tenant: 0, priority: 0, attempt: 1, ageNs: 0 };
 const view = createRouterView({ stage: 0, blockTokens: 16, engines: [{ activeRequests: 1 }, { activeRequests: 5 }] });
 
 const mostLoaded = `

@@ -30,7 +30,7 @@ describe('kv router', () => {
       { activeBlocks: 9 - 4, overlapBlocks: 8, activePrefillTokens: 96 },
     ],
   });
-  const request = { request: 0, inputTokens: 64, outputTokens: 1, tenant: 0, priority: 0, attempt: 1 };
+  const request = { request: 0, inputTokens: 64, outputTokens: 1, tenant: 0, priority: 0, attempt: 1, ageNs: 0 };
 
   it('costs 18, 10 and 11 in the golden case and takes the lowest', () => {
     expect(chooseEngine(router('kv'), golden, request, null, randomStream(1))).toBe(1);
@@ -105,14 +105,14 @@ describe.each(names)('router %s', (name) => {
       const view = createRouterView({ stage, blockTokens: 16, engines: [{}, { activeRequests: 9 }, {}], candidates: [1] });
       const bound = bindPolicy(policy);
       const state = policy.createState?.(bound.parameters, 3) ?? null;
-      const request = { request: 0, inputTokens: 64, outputTokens: 1, tenant: 0, priority: 0, attempt: 1 };
+      const request = { request: 0, inputTokens: 64, outputTokens: 1, tenant: 0, priority: 0, attempt: 1, ageNs: 0 };
       for (let time = 0; time < 5; time++) expect(chooseEngine(bound, view, request, state, randomStream(time))).toBe(1);
     }
   });
 });
 
 describe('load-aware routers', () => {
-  const request = { request: 0, inputTokens: 64, outputTokens: 1, tenant: 0, priority: 0, attempt: 1 };
+  const request = { request: 0, inputTokens: 64, outputTokens: 1, tenant: 0, priority: 0, attempt: 1, ageNs: 0 };
   const view = createRouterView({
     stage: routerStage.prefill,
     blockTokens: 16,

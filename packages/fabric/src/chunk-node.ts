@@ -208,7 +208,8 @@ class ChunkSteps {
   ): void {
     const { leastDelayNs } = this.plan.options;
     const networkTier = tier(this.plan.topology, source, destination);
-    context.send(requesterOf(flow) as ActorId, transferEnded, leastDelayNs, transferOf(flow), status, startNs, movedBytes, networkTier);
+    const requester = requesterOf(flow) as ActorId;
+    context.send(requester, transferEnded, leastDelayNs, transferOf(flow), status, startNs, movedBytes, networkTier, context.now);
   }
 
   /** Sends a control message on towards its target, or takes it in. */

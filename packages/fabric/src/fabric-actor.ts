@@ -303,7 +303,8 @@ class FlowFabric {
     const requester = requesterOf(flowId) as ActorId;
     const delayNs = status === transferStatus.arrived ? Math.max(leastDelayNs, transfer.latencyNs) : leastDelayNs;
     const networkTier = tier(topology, transfer.source, transfer.destination);
-    context.send(requester, transferEnded, delayNs, transferOf(flowId), status, transfer.startNs, movedBytes, networkTier);
+    const endNs = context.now + Math.max(0, transfer.latencyNs);
+    context.send(requester, transferEnded, delayNs, transferOf(flowId), status, transfer.startNs, movedBytes, networkTier, endNs);
   }
 
   /** Starts reports and on-off traffic again where they rest. */

@@ -27,6 +27,7 @@ export * from './link-counters.js';
 export * from './max-min.js';
 export * from './on-off.js';
 export * from './output-port.js';
+export { type ProberKind, type ProberOptions, type ProberState, proberKind } from './prober.js';
 export * from './rate-control.js';
 export {
   choosePath,
@@ -36,6 +37,7 @@ export {
   hashFlow,
   nextLink,
   pathLatencyNs,
+  pathStages,
   type Routes,
   setLinkShare,
   type TierNominal,

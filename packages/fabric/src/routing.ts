@@ -214,6 +214,23 @@ export function equalCostPaths(topology: Topology, routes: Routes, source: numbe
   return found;
 }
 
+/** Links of a healthy network that the shortest paths of a pair may take, by their place on the way; hashing chooses one of each. */
+export function pathStages(topology: Topology, routes: Routes, source: number, destination: number): Int32Array[] {
+  const distances = distancesToward(topology, routes, destination);
+  const stages: Int32Array[] = [];
+  if (distances[source] === UNREACHABLE) return stages;
+  for (let nodes = new Set([source]); !nodes.has(destination); ) {
+    const links: number[] = [];
+    for (const node of nodes) {
+      const count = collectCandidates(topology, routes.linkShare, distances, node, destination, 0);
+      for (let place = 0; place < count; place++) links.push(candidates[place]!);
+    }
+    stages.push(Int32Array.from(links).sort());
+    nodes = new Set(links.map((link) => topology.linkTo[link]!));
+  }
+  return stages;
+}
+
 /** Propagation and switching time along a path. */
 export function pathLatencyNs(topology: Topology, path: Int32Array | number[], hopCount = path.length): number {
   let latencyNs = 0;

@@ -143,7 +143,7 @@ function fabricKind(unreachableFromNs: number) {
       moved(_state, { transfer, requester, startNs, movedBytes }, context) {
         const to = requester as typeof context.self;
         const unreachable = startNs >= unreachableFromNs;
-        context.send(to, transferEnded, storageNs, transfer, unreachable ? 1 : 0, startNs, unreachable ? 0 : movedBytes, 3);
+        context.send(to, transferEnded, storageNs, transfer, unreachable ? 1 : 0, startNs, unreachable ? 0 : movedBytes, 3, context.now);
       },
     },
   });

@@ -9,4 +9,5 @@ export * from './run-scenario.js';
 export * from './study/studies.js';
 export type { StudyCell, StudyTable } from './study/study.js';
 export * from './sweep.js';
+export * from './tune.js';
 export * from './window-bound.js';

@@ -85,6 +85,8 @@ export interface ScenarioSummary extends FolderSummary {
   readonly loopSeconds: number;
   readonly windows: number;
   readonly pacing: PacingReport | null;
+  /** Time with requests in flight that a frontend (the mean of them) did without its oracle. */
+  readonly oracleFallbackSeconds: number;
   /** What does not add up; empty when every request is accounted for. */
   readonly faults: readonly string[];
   /** What makes results doubtful, such as lookups outside a timing table. */
@@ -264,6 +266,7 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
     loopSeconds: result.loopMs / 1e3,
     windows: result.rounds,
     pacing: result.pacing ?? null,
+    oracleFallbackSeconds: recorder.oracleFallbackNs / 1e9 / read.scenario.router.frontends,
     faults,
     warnings: recorder.warnings(),
     lost: summary.rejected + summary.failed + (endedByItself ? summary.inFlight : 0),

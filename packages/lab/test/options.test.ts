@@ -190,6 +190,30 @@ const cases: Record<string, Case> = {
     ground: ['router.decode={policy: random}', 'serving[1].kvBlocks=150', ...busy],
     set: 'router.decode={policy: random, reserve: 0.5}',
   },
+  'router.decode.utilisationCap': {
+    ground: ['router.decode={policy: random}', 'serving[1].maxSequences=4', ...busy],
+    set: 'router.decode={policy: random, utilisationCap: 0.5}',
+  },
+  'router.decode.nearPriority': {
+    ground: ['router.decode={policy: random}', 'cluster.pods=2', 'serving[1].count=4'],
+    set: 'router.decode={policy: random, nearPriority: 0}',
+  },
+  'router.decode.longestWaitMs': {
+    ground: ['router.decode={policy: random, utilisationCap: 0.5}', 'serving[1].maxSequences=4', ...busy],
+    set: 'router.decode={policy: random, utilisationCap: 0.5, longestWaitMs: 20}',
+  },
+  'router.decode.retryMs': {
+    ground: ['router.decode={policy: random, utilisationCap: 0.5, longestWaitMs: 20}', 'serving[1].maxSequences=4', ...busy],
+    set: 'router.decode={policy: random, utilisationCap: 0.5, longestWaitMs: 20, retryMs: 200}',
+  },
+  'router.decode.longTokens': {
+    ground: ['router.decode={policy: random, utilisationCap: 0.5}', 'serving[1].maxSequences=4', ...busy],
+    set: 'router.decode={policy: random, utilisationCap: 0.5, longTokens: 1400}',
+  },
+  'router.oracle.health': {
+    ground: ['router.decode={policy: netkv}', 'router.oracle={policy: failing}', ...twoPods, 'cluster.serversPerRack=2'],
+    set: 'router.oracle={policy: failing, parameters: {mode: slow}, health: {timeoutMs: 1, worstRatio: 1.01, errorWeight: 0.5}}',
+  },
   'router.linkReportMs': {
     ground: ['router.decode={policy: netkv}', 'router.oracle={policy: periodic}'],
     set: 'router.linkReportMs=50',

@@ -9,8 +9,8 @@ export const startTransfer = message('startTransfer', ['transfer', 'source', 'de
 /** requester -> fabric: give up a transfer under way. */
 export const cancelTransfer = message('cancelTransfer', ['transfer']);
 
-/** fabric -> requester: the last byte has arrived. `status` 0 arrived, 1 unreachable, 2 cancelled. `networkTier` as the topology counts it. */
-export const transferEnded = message('transferEnded', ['transfer', 'status', 'startNs', 'movedBytes', 'networkTier']);
+/** fabric -> requester: the last byte arrived at `endNs`. `status` 0 arrived, 1 unreachable, 2 cancelled. `networkTier` as the topology counts it. */
+export const transferEnded = message('transferEnded', ['transfer', 'status', 'startNs', 'movedBytes', 'networkTier', 'endNs']);
 
 /** fabric -> switch or NIC actor -> telemetry listeners: utilisation of a link since the last report, 0..1, and bytes. */
 export const linkReport = message('linkReport', ['link', 'utilisation', 'transferBytes', 'flows', 'marks', 'pausedNs']);

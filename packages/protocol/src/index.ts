@@ -3,6 +3,7 @@ export * from './fabric-messages.js';
 export * from './fault-messages.js';
 export * from './latency-buckets.js';
 export * from './measure-messages.js';
+export * from './oracle-messages.js';
 export * from './request-messages.js';
 export * from './tier-messages.js';
 export * from './view-messages.js';

@@ -277,7 +277,7 @@ function fabricKind(spec: TestCluster, _engines: readonly ActorReference[]) {
       },
       cancelTransfer(state, { sender, transfer }, context) {
         if (!state.under.delete(`${sender} ${transfer}`)) return;
-        context.send(sender, transferEnded, fabricNs, transfer, 2, context.now, 0, 0);
+        context.send(sender, transferEnded, fabricNs, transfer, 2, context.now, 0, 0, context.now);
       },
       moved(state, { transfer, requester, startNs, movedBytes, status }, context) {
         if (!state.under.delete(`${requester} ${transfer}`)) return;
@@ -291,6 +291,7 @@ function fabricKind(spec: TestCluster, _engines: readonly ActorReference[]) {
           startNs,
           status === 0 ? movedBytes : 0,
           2,
+          context.now,
         );
       },
     },

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { exitCodeHelp } from '../exit-codes.js';
 import { textTable } from '../text-output.js';
 import { codecCommand } from './bench-codec.js';
+import { decideCommand } from './bench-decide.js';
 import { gridCommand } from './bench-grid.js';
 import { growthCommand } from './bench-growth.js';
 import { jobCommand } from './bench-job.js';
@@ -21,6 +22,7 @@ export function benchCommand(logger: Logger): Command {
     gridCommand(logger),
     startupCommand(),
     jobCommand(),
+    decideCommand(),
   ])
     command.addCommand(child.addHelpText('after', exitCodeHelp));
   return command

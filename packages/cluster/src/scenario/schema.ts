@@ -208,11 +208,35 @@ const routerSchema = z.strictObject({
       reserve: share(
         'KV memory a decode engine keeps free with a request there, else it waits; default what the policy asks for',
       ).optional(),
+      utilisationCap: z.number().gt(0).optional().describe('Share of maxSequences up to which an engine is a candidate'),
+      nearPriority: z
+        .number()
+        .optional()
+        .describe('Requests of at least this priority go to the nearest tier, all others elsewhere while there is another'),
+      longestWaitMs: positive('Time after the prefill from which utilisationCap and nearPriority no longer hold for a request').optional(),
+      longTokens: count('Prompts of at least so many tokens wait in a queue of their own').optional(),
+      retryMs: positive('How often waiting requests are looked at again where time alone may let them go').default(10),
     })
     .optional()
     .describe('Policy of the decode stage; default the same'),
   admission: policySchema.optional().describe('Decides whether a request may enter'),
-  oracle: policySchema.optional().describe('Predicts KV transfers for router policies that read the network'),
+  oracle: policySchema
+    .extend({
+      health: z
+        .strictObject({
+          timeoutMs: positive('Age of what it last said after which it counts as ill; default never').optional(),
+          worstRatio: z
+            .number()
+            .gt(1)
+            .optional()
+            .describe('Mean ratio of transfer times to predicted ones, either way, above which it is ill'),
+          errorWeight: z.number().gt(0).max(1).default(0.1).describe('Weight of the newest transfer in that mean'),
+        })
+        .prefault({})
+        .describe('When decisions do without it: requests then go to the least loaded engine'),
+    })
+    .optional()
+    .describe('Predicts KV transfers for router policies that read the network'),
   frontends: count('Frontends, each with a router of its own').default(1),
   frontendParameters: z
     .array(parameters)

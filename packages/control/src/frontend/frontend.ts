@@ -6,8 +6,8 @@ import {
   firstToken,
   kvArrived,
   kvEvents,
-  linkReport,
   loadReport,
+  oracleKnowledge,
   outcome,
   prefilled,
   refused,
@@ -18,13 +18,15 @@ import {
   tierHits,
   tokens,
 } from '@braess/protocol';
-import { siteOf } from '../oracle/site.js';
 import { policyFailure, thrownFault } from '../policy/policy.js';
 import { release, replicaLoad, sendReplicaLoad, syncDue, takeReplicaLoad } from './account.js';
 import { assignmentsDue, sendAssignments } from './assignments.js';
+import { waitingRequests } from './decode-queues.js';
 import { type EngineColumns, engineOf, engineStatus, takeLoadReport } from './engines.js';
+import { decideWaiting } from './joint.js';
 import { type FrontendOptions, frontendSettings } from './options.js';
-import { abandon, drainQueues, loseAttempt, loseEngine, placeDecode, placeFirst, refuseAttempt } from './placement.js';
+import { judgeOracle, takeKnowledge, watchOracle } from './oracle-watch.js';
+import { abandon, decodeDue, drainQueues, loseAttempt, loseEngine, placeDecode, placeFirst, refuseAttempt } from './placement.js';
 import { recordedReason, requestArrived } from './request-records.js';
 import { fillRequest } from './routing.js';
 import { settle } from './settle.js';
@@ -57,7 +59,8 @@ const messages = {
   refused,
   kvEvents,
   loadReport,
-  linkReport,
+  oracleKnowledge,
+  decodeDue,
   engineState,
   setTelemetryLoss,
   replicaLoad,
@@ -89,6 +92,7 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         const { counters } = state;
         counters.submitted++;
         watchArrival(settings, state, context);
+        watchOracle(desk, state, context);
         if (settings.recordArrivals) context.emit(requestArrived, view.request, view.tenant, view.inputTokens, view.priority);
         if (state.slotOf.size > settings.maxInFlight) settle(desk, state, context, slot, outcome.rejected, recordedReason.queueFull);
         else if (settings.admission !== undefined && !mayEnter(desk, state, context, slot))
@@ -148,6 +152,7 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         slots.transferBytes[slot] = view.transferBytes;
         slots.networkTier[slot] = view.networkTier;
         release(desk, state, slot, charge.transfer);
+        judgeOracle(desk, state, context, slot);
         if ((slots.charges[slot]! & charge.prefillTokens) === 0) return;
         release(desk, state, slot, charge.prefillTokens);
         drainQueues(desk, state, context);
@@ -189,19 +194,11 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         if (state.telemetryLost) state.counters.droppedReports++;
         else takeLoadReport(state.engines, engineOf(state.engines, view.sender), view, context.now);
       },
-      linkReport: (state: FrontendState, view, context) => {
-        const { oracle } = settings;
+      oracleKnowledge: (state: FrontendState, view, context) => {
         if (state.telemetryLost) state.counters.droppedReports++;
-        if (state.telemetryLost || oracle?.policy.observe === undefined) return;
-        const { link, utilisation, transferBytes, flows, marks, pausedNs } = view;
-        const site = siteOf(settings.site, state.engines.count);
-        const observation = { nowNs: context.now, link, utilisation, transferBytes, flows, marks, pausedNs, site };
-        try {
-          oracle.policy.observe(observation, oracle.parameters, state.oracle);
-        } catch (thrown) {
-          throw policyFailure(oracle, `to take a report of link ${link}`, thrownFault(thrown), thrown);
-        }
+        else takeKnowledge(desk, state, context, view.body.knowledge, view.madeAtNs);
       },
+      decodeDue: (state: FrontendState, _view, context) => decideWaiting(desk, state, context),
       engineState: (state: FrontendState, view, context) => {
         const engine = engineOf(state.engines, view.sender);
         state.engines.role[engine] = view.role;
@@ -269,10 +266,10 @@ function takeRequest(state: FrontendState, view: Submitted, context: FrontendCon
 
 function mayEnter(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): boolean {
   const admission = desk.settings.admission as NonNullable<typeof desk.settings.admission>;
-  const { engines, slotOf, firstQueue, decodeQueue } = state;
-  fillRequest(desk, state, slot);
+  const { engines, slotOf } = state;
+  fillRequest(desk, state, context, slot);
   desk.context = context;
-  const view = { nowNs: context.now, inFlight: slotOf.size - 1, waiting: firstQueue.count + decodeQueue.count, engines };
+  const view = { nowNs: context.now, inFlight: slotOf.size - 1, waiting: waitingRequests(state), engines };
   const asked = `whether to admit request ${desk.request.request}`;
   let answer: unknown;
   try {

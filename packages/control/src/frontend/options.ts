@@ -2,9 +2,12 @@ import { KernelError } from '@braess/kernel';
 import type { KvEventColumns, MeasureListener } from '@braess/protocol';
 import type { NetworkSite } from '../oracle/site.js';
 import type { AdmissionPolicy, OraclePolicy } from '../policy/control-policies.js';
-import type { BoundPolicy } from '../policy/policy.js';
+import { type BoundPolicy, bindPolicy } from '../policy/policy.js';
 import type { RouterPolicy } from '../policy/router-policy.js';
+import { loadAwareRouter } from '../router/decode/cache-and-load.js';
+import { type DecodeStage, type DecodeStageOptions, decodeStage } from './decode-stage.js';
 import type { EngineEntry } from './engines.js';
+import { anyHealth, type OracleHealth } from './oracle-watch.js';
 
 /**
  * Which engine holds which prompt blocks, as told by KV events. The cluster backs it with kvbm's prefix index; `State` is plain data and belongs to one
@@ -32,12 +35,16 @@ export interface FrontendOptions {
   readonly admission?: BoundPolicy<AdmissionPolicy>;
   readonly overlap?: OverlapIndex;
   readonly oracle?: BoundPolicy<OraclePolicy>;
+  /** The actor that runs it, where it listens to telemetry: none or one. May be filled until the run begins. */
+  readonly oracleActor?: readonly { readonly id: number }[];
+  /** When it is not to be trusted; requests then go to the least loaded engine. */
+  readonly oracleHealth?: Partial<OracleHealth>;
   /** What is known of the network beforehand; default nothing. */
   readonly site?: NetworkSite;
   /** KV bytes of a token: what a transfer is said to move. */
   readonly kvBytesPerToken?: number;
-  /** Share of KV memory that a decode engine must keep free with a request there, by this frontend's own account; default what the decode policy says. */
-  readonly memoryReserve?: number;
+  /** What narrows the choice of a decode engine. */
+  readonly decodeStage?: DecodeStageOptions;
   readonly queue?: QueueOptions;
   /** Places a request is sent to at most, the first included, before it is rejected or failed (default 3). */
   readonly maxAttempts?: number;
@@ -87,8 +94,10 @@ export interface FrontendSettings
       | 'admission'
       | 'overlap'
       | 'oracle'
+      | 'oracleActor'
+      | 'oracleHealth'
       | 'site'
-      | 'memoryReserve'
+      | 'decodeStage'
       | 'queue'
       | 'decisions'
       | 'replicaSync'
@@ -100,8 +109,11 @@ export interface FrontendSettings
   readonly overlap: OverlapIndex | undefined;
   readonly oracle: BoundPolicy<OraclePolicy> | undefined;
   readonly site: NetworkSite | undefined;
-  /** Share of KV memory that decode engines keep free; absent: they judge for themselves. */
-  readonly memoryReserve: number | undefined;
+  readonly oracleActor: NonNullable<FrontendOptions['oracleActor']>;
+  readonly oracleHealth: OracleHealth;
+  readonly decodeStage: DecodeStage;
+  /** Chooses decode engines while the oracle is ill. */
+  readonly fallback: BoundPolicy<RouterPolicy>;
   readonly queue: Required<QueueOptions>;
   readonly decisions: { readonly every: number; readonly candidates: number };
   readonly replicaSync: FrontendOptions['replicaSync'];
@@ -134,7 +146,10 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
     overlap: readsOverlap(options) ? options.overlap : undefined,
     oracle: options.oracle,
     site: options.site,
-    memoryReserve: options.memoryReserve ?? decodeReserve(options.decodeRouter),
+    oracleActor: options.oracleActor ?? [],
+    oracleHealth: { ...anyHealth, ...options.oracleHealth },
+    decodeStage: decodeStage(options.decodeStage ?? {}, options.decodeRouter),
+    fallback: bindPolicy<RouterPolicy>(loadAwareRouter),
     queue,
     decisions,
     replicaSync: options.replicaSync,
@@ -169,10 +184,6 @@ export function readsPrefillOverlap(router: BoundPolicy<RouterPolicy>): boolean 
 
 export function readsDecodeOverlap(router: BoundPolicy<RouterPolicy>): boolean {
   return router.policy.reads?.decodeOverlap === true;
-}
-
-function decodeReserve({ policy, parameters }: BoundPolicy<RouterPolicy>): number | undefined {
-  return policy.reserve?.(parameters);
 }
 
 function readsNetwork(options: FrontendOptions): boolean {

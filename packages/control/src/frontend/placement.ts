@@ -1,13 +1,18 @@
+import { message } from '@braess/kernel';
 import { cancel, decode, outcome, type PromptBlocks, prefill } from '@braess/protocol';
 import { siteOf } from '../oracle/site.js';
 import { chargeDecode, chargePrefill, chargeTransfer, noteLoadChange, release } from './account.js';
+import { decodeQueueOf, waitingRequests } from './decode-queues.js';
 import { engineRole } from './engines.js';
 import { recordedReason } from './request-records.js';
 import { allBusy, engineMayCome, noEngine, route, tokensToCompute } from './routing.js';
 import { settle } from './settle.js';
 import { charge, forgetProgress, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
-import { firstWaiting, pushWaiting, removeWaiting } from './waiting-queue.js';
+import { firstWaiting, pushWaiting, removeWaiting, type WaitingQueue } from './waiting-queue.js';
+
+/** frontend -> itself: decide on the decodes that wait. */
+export const decodeDue = message('decodeDue');
 
 /** Sends a request to its first engine, or lets it wait, or rejects it. */
 export function placeFirst(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
@@ -21,7 +26,8 @@ export function placeFirst(desk: FrontendDesk, state: FrontendState, context: Fr
 /** Sends a prefilled request to a decode engine, or lets it wait: its KV stays held at the prefill engine. */
 export function placeDecode(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
   state.slots.stage[slot] = slotStage.waitingDecode;
-  const engine = state.decodeQueue.count > 0 ? allBusy : route(desk, state, context, slot, true);
+  const together = desk.settings.decodeRouter.policy.joint !== undefined;
+  const engine = together || decodeQueueOf(desk, state, slot).count > 0 ? allBusy : route(desk, state, context, slot, true);
   if (engine >= 0) dispatchDecode(desk, state, context, slot, engine);
   else waitOrReject(desk, state, context, slot, engine, true);
 }
@@ -39,14 +45,24 @@ function waitOrReject(
     rejectPlaced(desk, state, context, slot, slots.avoidEngine[slot]! >= 0 ? recordedReason.queueFull : recordedReason.noWorker);
     return;
   }
-  const queue = decoding ? state.decodeQueue : state.firstQueue;
-  const key =
-    !decoding && desk.settings.queue.order === 'wspt' ? tokensToCompute(desk, state, slot) / (1 + Math.max(0, slots.priority[slot]!)) : 0;
+  const queue = decoding ? decodeQueueOf(desk, state, slot) : state.firstQueue;
+  const key = decoding ? decodeKey(desk, state, slot) : firstKey(desk, state, slot);
   if (!pushWaiting(queue, slots.heapPlace, slot, key)) {
     rejectPlaced(desk, state, context, slot, recordedReason.queueFull);
     return;
   }
-  counters.mostWaiting = Math.max(counters.mostWaiting, state.firstQueue.count + state.decodeQueue.count);
+  counters.mostWaiting = Math.max(counters.mostWaiting, waitingRequests(state));
+  if (decoding) armDecode(desk, state, context);
+}
+
+function firstKey(desk: FrontendDesk, state: FrontendState, slot: number): number {
+  if (desk.settings.queue.order !== 'wspt') return 0;
+  return tokensToCompute(desk, state, slot) / (1 + Math.max(0, state.slots.priority[slot]!));
+}
+
+/** Where priorities decide on tiers they decide on turns, too. */
+function decodeKey(desk: FrontendDesk, state: FrontendState, slot: number): number {
+  return desk.settings.decodeStage.nearPriority === undefined ? 0 : -state.slots.priority[slot]!;
 }
 
 function dispatchFirst(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, engine: number): void {
@@ -71,11 +87,12 @@ function dispatchFirst(desk: FrontendDesk, state: FrontendState, context: Fronte
   noteLoadChange(desk, state, context);
 }
 
-function dispatchDecode(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, engine: number): void {
+export function dispatchDecode(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, engine: number): void {
   const { slots, engines } = state;
   chargeDecode(desk, state, slot, engine);
   chargeTransfer(state, slot, transferTier(desk, state, slot, engine));
   slots.decodeEngine[slot] = engine;
+  slots.predictedNs[slot] = desk.view.network?.transferNs[engine] ?? Number.NaN;
   slots.stage[slot] = slotStage.decode;
   context.sendBody(
     engines.actors[engine]!,
@@ -100,12 +117,15 @@ function transferTier(desk: FrontendDesk, state: FrontendState, slot: number, en
 
 /** Engines have come free or come back: whoever waits goes, in the order of the queues. */
 export function drainQueues(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
-  if (state.decodeQueue.count > 0) drain(desk, state, context, true);
-  if (state.firstQueue.count > 0) drain(desk, state, context, false);
+  if (desk.settings.decodeRouter.policy.joint !== undefined) armDecode(desk, state, context);
+  else {
+    drain(desk, state, context, state.decodeQueue, true);
+    drain(desk, state, context, state.longQueue, true);
+  }
+  drain(desk, state, context, state.firstQueue, false);
 }
 
-function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContext, decoding: boolean): void {
-  const queue = decoding ? state.decodeQueue : state.firstQueue;
+function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContext, queue: WaitingQueue, decoding: boolean): void {
   for (let slot = firstWaiting(queue); slot >= 0; slot = firstWaiting(queue)) {
     const engine = route(desk, state, context, slot, decoding);
     if (engine === allBusy || (engine === noEngine && engineMayCome(state))) return;
@@ -116,8 +136,18 @@ function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContex
   }
 }
 
+/** Makes sure that waiting decodes are decided on together, or looked at again where time alone may let them go. */
+export function armDecode(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
+  const { decodeRouter, decodeStage } = desk.settings;
+  const { joint } = decodeRouter.policy;
+  if (state.decodeArmed || state.decodeQueue.count + state.longQueue.count === 0 || (joint === undefined && !decodeStage.retries)) return;
+  state.decodeArmed = true;
+  const delayNs = joint === undefined ? decodeStage.retryNs : joint(state.decodeParameters ?? decodeRouter.parameters).windowNs;
+  context.send(context.self, decodeDue, delayNs);
+}
+
 /** Rejects a request that no engine works on; KV that a prefill engine holds for it is let go. */
-function rejectPlaced(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, reason: number): void {
+export function rejectPlaced(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, reason: number): void {
   if (state.slots.stage[slot] === slotStage.waitingDecode) cancelAt(desk, state, context, slot, state.slots.prefillEngine[slot]!);
   settle(desk, state, context, slot, outcome.rejected, reason);
 }
@@ -154,7 +184,7 @@ export function loseAttempt(desk: FrontendDesk, state: FrontendState, context: F
     settle(desk, state, context, slot, outcome.failed, recordedReason.workerLost);
     return;
   }
-  if (slots.stage[slot] === slotStage.waitingDecode) removeWaiting(state.decodeQueue, slots.heapPlace, slot);
+  if (slots.stage[slot] === slotStage.waitingDecode) removeWaiting(decodeQueueOf(desk, state, slot), slots.heapPlace, slot);
   release(desk, state, slot, charge.prefillTokens | charge.prefillEngine | charge.decodeEngine | charge.transfer);
   forgetProgress(slots, slot);
   slots.attempts[slot]!++;

@@ -1,11 +1,13 @@
 import { networkTiers, siteOf } from '../oracle/site.js';
-import { policyFailure, thrownFault } from '../policy/policy.js';
-import { routerStage } from '../policy/router-policy.js';
+import { type BoundPolicy, policyFailure, thrownFault } from '../policy/policy.js';
+import { type RouterPolicy, routerStage } from '../policy/router-policy.js';
 import { chooseEngine } from '../router/ask.js';
 import { recordDecision } from './decisions.js';
-import { type EngineColumns, engineStatus } from './engines.js';
+import { belowCap, hasRoom, keepNearest } from './decode-stage.js';
+import { engineStatus } from './engines.js';
 import { readsDecodeOverlap } from './options.js';
-import { type FrontendContext, type FrontendDesk, type FrontendState, sizeDesk } from './state.js';
+import { listens, oracleIsWell } from './oracle-watch.js';
+import { type FrontendContext, type FrontendDesk, type FrontendState, forgetNetwork, sizeDesk } from './state.js';
 import { steered } from './steering.js';
 
 /** Why there is no engine: all are at a limit, or there is none that serves the stage. */
@@ -14,66 +16,112 @@ export const noEngine = -2;
 
 /** Chooses the engine for a request's first stage (`decode` false) or its decode stage. Returns its number, `allBusy` or `noEngine`. */
 export function route(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, decode: boolean): number {
-  sizeDesk(desk, state.engines.count);
-  const found = collectCandidates(desk, state, slot, decode);
+  const found = present(desk, state, context, slot, decode);
   if (found <= 0) return found;
-  fillRequest(desk, state, slot);
-  fillView(desk, state, context, slot, decode);
   const { settings, view, request } = desk;
   const sampled = settings.decisions.every > 0 && request.request % settings.decisions.every === 0;
   if (sampled) for (let place = 0; place < view.count; place++) view.scores[view.candidates[place]!] = Number.NaN;
-  const bound = decode ? settings.decodeRouter : settings.prefillRouter;
-  const asked = decode
-    ? chooseEngine(bound, view, request, state.decodeRouter, desk.random.decodeRouter, state.decodeParameters ?? bound.parameters)
-    : chooseEngine(bound, view, request, state.prefillRouter, desk.random.prefillRouter, state.prefillParameters ?? bound.parameters);
+  const { bound, engine: asked } = ask(desk, state, decode);
   const generates = view.stage !== routerStage.prefill;
-  const engine = state.steering !== null && generates ? steered(state, request.request, asked, view.candidates, view.count) : asked;
-  if (sampled) recordDecision(desk, state, context, engine, bound.policy.name);
+  const engine =
+    state.steering !== null && generates && asked >= 0 ? steered(state, request.request, asked, view.candidates, view.count) : asked;
+  if (sampled && engine >= 0) recordDecision(desk, state, context, engine, bound.policy.name);
   return engine;
 }
 
+/** Lays candidates, request and view before the policy; returns how many candidates there are, or why there is none. */
+export function present(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, decode: boolean): number {
+  sizeDesk(desk, state.engines.count);
+  const found = decode ? decodeCandidates(desk, state, context, slot) : firstCandidates(desk, state, slot);
+  if (found <= 0) return found;
+  fillRequest(desk, state, context, slot);
+  fillView(desk, state, context, slot, decode);
+  return found;
+}
+
+/** Asks the policy of the stage, or the one that stands in while the oracle is ill. */
+export function ask(
+  desk: FrontendDesk,
+  state: FrontendState,
+  decode: boolean,
+): { readonly bound: BoundPolicy<RouterPolicy>; readonly engine: number } {
+  const { settings, view, request, random } = desk;
+  if (!decode) {
+    const bound = settings.prefillRouter;
+    const parameters = state.prefillParameters ?? bound.parameters;
+    return { bound, engine: chooseEngine(bound, view, request, state.prefillRouter, random.prefillRouter, parameters) };
+  }
+  if (view.network !== null && !oracleIsWell(desk, state, view.nowNs)) {
+    const bound = settings.fallback;
+    return { bound, engine: chooseEngine(bound, view, request, null, random.decodeRouter) };
+  }
+  const bound = settings.decodeRouter;
+  const parameters = state.decodeParameters ?? bound.parameters;
+  return { bound, engine: chooseEngine(bound, view, request, state.decodeRouter, random.decodeRouter, parameters) };
+}
+
 /** Active engines, less the one that just refused the request, less those at a limit. Returns how many, or why there is none. */
-function collectCandidates(desk: FrontendDesk, state: FrontendState, slot: number, decode: boolean): number {
+function firstCandidates(desk: FrontendDesk, state: FrontendState, slot: number): number {
   const { view, free, settings } = desk;
   const { maxEngineRequests, maxEnginePrefillTokens } = settings.queue;
-  const list = decode ? state.decodeCandidates : state.firstCandidates;
-  const count = decode ? state.decodeCount : state.firstCount;
+  const { firstCandidates: list, firstCount: count } = state;
   const avoid = state.slots.avoidEngine[slot]!;
   view.candidates = list;
   view.count = count;
   if (count === 0) return noEngine;
-  const reserve = decode ? settings.memoryReserve : undefined;
-  const limited =
-    reserve !== undefined ||
-    maxEngineRequests !== Number.POSITIVE_INFINITY ||
-    (!decode && maxEnginePrefillTokens !== Number.POSITIVE_INFINITY);
-  if (avoid < 0 && !limited) return count;
+  if (avoid < 0 && maxEngineRequests === Number.POSITIVE_INFINITY && maxEnginePrefillTokens === Number.POSITIVE_INFINITY) return count;
   const { activeRequests, activePrefillTokens } = state.engines;
-  const needBlocks = Math.ceil(state.slots.inputTokens[slot]! / settings.blockTokens);
   let left = 0;
   let eligible = 0;
   for (let place = 0; place < count; place++) {
     const engine = list[place]!;
     if (engine === avoid) continue;
     eligible++;
-    if (activeRequests[engine]! >= maxEngineRequests) continue;
-    if (!decode && activePrefillTokens[engine]! >= maxEnginePrefillTokens) continue;
-    if (reserve !== undefined && !hasRoom(state.engines, engine, needBlocks, reserve)) continue;
+    if (activeRequests[engine]! < maxEngineRequests && activePrefillTokens[engine]! < maxEnginePrefillTokens) free[left++] = engine;
+  }
+  return settleCandidates(desk, left, eligible);
+}
+
+/** The same of the decode stage, whose options narrow the choice further. */
+function decodeCandidates(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): number {
+  const { view, free, settings } = desk;
+  const { maxEngineRequests } = settings.queue;
+  const { reserve, longestWaitNs, nearPriority } = settings.decodeStage;
+  const { decodeCandidates: list, decodeCount: count, slots, engines } = state;
+  const avoid = slots.avoidEngine[slot]!;
+  const patient = context.now - slots.prefillEndNs[slot]! < longestWaitNs;
+  const cap = patient ? settings.decodeStage.utilisationCap : Number.POSITIVE_INFINITY;
+  const limited = reserve !== undefined || maxEngineRequests !== Number.POSITIVE_INFINITY || cap !== Number.POSITIVE_INFINITY;
+  view.candidates = list;
+  view.count = count;
+  if (count === 0) return noEngine;
+  if (avoid < 0 && !limited && nearPriority === undefined) return count;
+  const needBlocks = Math.ceil(slots.inputTokens[slot]! / settings.blockTokens);
+  let left = 0;
+  let eligible = 0;
+  for (let place = 0; place < count; place++) {
+    const engine = list[place]!;
+    if (engine === avoid) continue;
+    eligible++;
+    if (engines.activeRequests[engine]! >= maxEngineRequests || !belowCap(engines, engine, cap)) continue;
+    if (reserve !== undefined && !hasRoom(engines, engine, needBlocks, reserve)) continue;
     free[left++] = engine;
   }
+  if (nearPriority !== undefined && patient && left > 0) {
+    const tiers = siteOf(settings.site, engines.count).tiersFrom(slots.prefillEngine[slot]!);
+    left = keepNearest(free, left, tiers, slots.priority[slot]! >= nearPriority);
+  }
+  return settleCandidates(desk, left, eligible);
+}
+
+function settleCandidates({ view, free }: FrontendDesk, left: number, eligible: number): number {
   view.candidates = free;
   view.count = left;
   if (eligible === 0) return noEngine;
   return left === 0 ? allBusy : left;
 }
 
-/** Whether an engine can take so many blocks and keep its reserve. An empty one judges for itself, so that nobody waits for ever. */
-function hasRoom(engines: EngineColumns, engine: number, needBlocks: number, reserve: number): boolean {
-  const used = engines.activeBlocks[engine]!;
-  return used === 0 || engines.capacityBlocks[engine] === 0 || used + needBlocks <= engines.capacityBlocks[engine]! * (1 - reserve);
-}
-
-export function fillRequest(desk: FrontendDesk, state: FrontendState, slot: number): void {
+export function fillRequest(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
   const { request } = desk;
   const { slots } = state;
   request.request = slots.request[slot]!;
@@ -82,6 +130,7 @@ export function fillRequest(desk: FrontendDesk, state: FrontendState, slot: numb
   request.tenant = slots.tenant[slot]!;
   request.priority = slots.priority[slot]!;
   request.attempt = slots.attempts[slot]!;
+  request.ageNs = context.now - slots.arrivalNs[slot]!;
 }
 
 function fillView(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, decode: boolean): void {
@@ -130,11 +179,14 @@ export function tokensToCompute(desk: FrontendDesk, state: FrontendState, slot: 
 function askOracle(desk: FrontendDesk, state: FrontendState): void {
   const { network, view, settings } = desk;
   const oracle = settings.oracle as NonNullable<typeof settings.oracle>;
-  network.tier.fill(-1);
-  network.bytesPerSecond.fill(Number.NaN);
-  network.latencyNs.fill(Number.NaN);
-  network.transferNs.fill(Number.NaN);
-  network.congestion.fill(Number.NaN);
+  if (oracle.policy.writesAll !== true) forgetNetwork(network);
+  view.network = network;
+  const { knowledge } = state.oracle;
+  // One that listens and has not spoken knows nothing.
+  if (knowledge === null && listens(oracle.policy)) {
+    forgetNetwork(network);
+    return;
+  }
   const question = {
     nowNs: view.nowNs,
     prefillEngine: view.prefillEngine,
@@ -142,13 +194,17 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
     candidates: view.candidates,
     count: view.count,
     site: siteOf(settings.site, state.engines.count),
+    paths: settings.decodeRouter.policy.reads?.paths === true,
+    inputTokens: desk.request.inputTokens,
+    blockTokens: view.blockTokens,
+    engines: view.engines,
+    overlapBlocks: view.overlapBlocks,
   };
   try {
-    oracle.policy.answer(question, network, oracle.parameters, state.oracle, desk.random.oracle);
+    oracle.policy.answer(question, network, oracle.parameters, knowledge, desk.random.oracle);
   } catch (thrown) {
     throw policyFailure(oracle, `about the KV transfer of request ${desk.request.request}`, thrownFault(thrown), thrown);
   }
-  view.network = network;
 }
 
 /** Whether an engine that serves nothing now may come back by itself: one that drains, switches or starts. */

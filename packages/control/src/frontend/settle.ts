@@ -1,5 +1,7 @@
 import { outcome, settled } from '@braess/protocol';
 import { noteLoadChange, release } from './account.js';
+import { decodeQueueOf } from './decode-queues.js';
+import { watchOracle } from './oracle-watch.js';
 import { recordedOutcome, requestEnded, requestHits, requestPlace, requestTimes, requestTransfer } from './request-records.js';
 import { charge, freeSlot, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
@@ -22,13 +24,18 @@ export function settle(
   const request = slots.request[slot]!;
   release(desk, state, slot, allCharges);
   if (slots.heapPlace[slot]! >= 0)
-    removeWaiting(slots.stage[slot] === slotStage.waitingDecode ? state.decodeQueue : state.firstQueue, slots.heapPlace, slot);
+    removeWaiting(
+      slots.stage[slot] === slotStage.waitingDecode ? decodeQueueOf(desk, state, slot) : state.firstQueue,
+      slots.heapPlace,
+      slot,
+    );
   if (slots.deadlineTimer[slot]! >= 0) context.cancelTimer(slots.deadlineTimer[slot]!);
   count(state, ended);
   emitRequest(state, context, slot, recorded(ended), reason, lastTokenNs, maxGapNs);
   if (desk.settings.answerClients) answer(desk, state, context, slot, ended, lastTokenNs);
   state.slotOf.delete(request);
   freeSlot(slots, slot);
+  watchOracle(desk, state, context);
   noteLoadChange(desk, state, context);
 }
 

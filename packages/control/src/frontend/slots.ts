@@ -30,6 +30,8 @@ export interface RequestSlots {
   chargedTokens: Float64Array;
   /** Tier of its KV transfer while that is charged. */
   transferTier: Int8Array;
+  /** What its oracle said the transfer would take, ns, NaN unknown. */
+  predictedNs: Float64Array;
   arrivalNs: Float64Array;
   queuedNs: Float64Array;
   prefillStartNs: Float64Array;
@@ -69,6 +71,7 @@ export function createSlots(capacity: number): RequestSlots {
     avoidEngine: new Int32Array(capacity),
     chargedTokens: new Float64Array(capacity),
     transferTier: new Int8Array(capacity),
+    predictedNs: new Float64Array(capacity),
     arrivalNs: new Float64Array(capacity),
     queuedNs: new Float64Array(capacity),
     prefillStartNs: new Float64Array(capacity),
@@ -113,6 +116,7 @@ export function forgetProgress(slots: RequestSlots, slot: number): void {
   slots.transferEndNs[slot] = -1;
   slots.firstTokenNs[slot] = -1;
   slots.transferBytes[slot] = 0;
+  slots.predictedNs[slot] = Number.NaN;
   slots.networkTier[slot] = -1;
   slots.generatedTokens[slot] = 0;
   slots.hitTokens.fill(0, 4 * slot, 4 * slot + 4);

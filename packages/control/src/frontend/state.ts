@@ -5,6 +5,7 @@ import type { NetworkView, RouterPolicy, RouterRequest, RouterView } from '../po
 import { type AssignmentGathering, createAssignments } from './assignments.js';
 import { createEngineColumns, type EngineColumns, engineRole, engineStatus } from './engines.js';
 import type { FrontendSettings } from './options.js';
+import { createOracleSeen, type OracleSeen } from './oracle-watch.js';
 import { createSlots, type RequestSlots } from './slots.js';
 import type { Steering } from './steering.js';
 import { createWaitingQueue, type WaitingQueue } from './waiting-queue.js';
@@ -40,6 +41,10 @@ export interface FrontendState {
   /** Requests without an engine, and prefilled ones without a decode engine. */
   firstQueue: WaitingQueue;
   decodeQueue: WaitingQueue;
+  /** Prefilled ones with long prompts, where they wait apart. */
+  longQueue: WaitingQueue;
+  /** Waiting ones will be looked at again, or decided together. */
+  decodeArmed: boolean;
   /** Active engines by stage, ascending. */
   firstCandidates: Int32Array;
   firstCount: number;
@@ -49,7 +54,7 @@ export interface FrontendState {
   prefillRouter: unknown;
   decodeRouter: unknown;
   admission: unknown;
-  oracle: unknown;
+  oracle: OracleSeen;
   overlap: unknown;
   telemetryLost: boolean;
   /** KV transfers of this frontend under way: by tier, and by prefill engine and tier. */
@@ -74,7 +79,7 @@ export interface FrontendState {
 export function createFrontendState(settings: FrontendSettings, setup?: FrontendSetup): FrontendState {
   const engines = createEngineColumns(settings.engines);
   const { count } = engines;
-  const { prefillRouter, decodeRouter, admission, oracle } = settings;
+  const { prefillRouter, decodeRouter, admission } = settings;
   const state: FrontendState = {
     engines,
     slots: createSlots(64),
@@ -82,6 +87,8 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     firstQueue: createWaitingQueue(settings.queue.limit),
     // What is prefilled was let in already; the table of requests in flight bounds it.
     decodeQueue: createWaitingQueue(settings.maxInFlight),
+    longQueue: createWaitingQueue(settings.maxInFlight),
+    decodeArmed: false,
     firstCandidates: new Int32Array(count),
     firstCount: 0,
     firstStageHasPrefill: false,
@@ -90,7 +97,7 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     prefillRouter: policyState(prefillRouter, count),
     decodeRouter: policyState(decodeRouter, count),
     admission: admission === undefined ? null : policyState(admission, count),
-    oracle: oracle === undefined ? null : policyState(oracle, count),
+    oracle: createOracleSeen(settings, count),
     overlap: settings.overlap?.createState(count) ?? null,
     telemetryLost: false,
     tierTransfers: new Float64Array(networkTiers),
@@ -180,7 +187,7 @@ export interface FrontendDesk {
 export function createDesk(settings: FrontendSettings): FrontendDesk {
   const none = new Int32Array(0);
   const unread = new Float64Array(0);
-  const network = { tier: unread, bytesPerSecond: unread, latencyNs: unread, transferNs: unread, congestion: unread };
+  const network = networkColumns(0);
   const noTransfers = new Float64Array(networkTiers);
   const draw = (stream: (typeof frontendStreams)[number]) => (): number => (desk.context as FrontendContext).random(stream);
   const desk: FrontendDesk = {
@@ -200,7 +207,7 @@ export function createDesk(settings: FrontendSettings): FrontendDesk {
       sourceTransfers: noTransfers,
       scores: unread,
     },
-    request: { request: 0, inputTokens: 0, outputTokens: 0, tenant: 0, priority: 0, attempt: 1 },
+    request: { request: 0, inputTokens: 0, outputTokens: 0, tenant: 0, priority: 0, attempt: 1, ageNs: 0 },
     network,
     overlap: none,
     zeros: none,
@@ -217,6 +224,34 @@ export function createDesk(settings: FrontendSettings): FrontendDesk {
   return desk;
 }
 
+/** Nothing is known of the network. */
+export function forgetNetwork(network: FrontendDesk['network']): void {
+  network.tier.fill(-1);
+  network.bytesPerSecond.fill(Number.NaN);
+  network.latencyNs.fill(Number.NaN);
+  network.transferNs.fill(Number.NaN);
+  network.congestion.fill(Number.NaN);
+  network.pathCongestion.fill(Number.NaN);
+  network.computeCost.fill(Number.NaN);
+  network.cacheCost.fill(Number.NaN);
+  network.networkCost.fill(Number.NaN);
+}
+
+function networkColumns(count: number): FrontendDesk['network'] {
+  const column = (): Float64Array => new Float64Array(count);
+  return {
+    tier: column(),
+    bytesPerSecond: column(),
+    latencyNs: column(),
+    transferNs: column(),
+    congestion: column(),
+    pathCongestion: column(),
+    computeCost: column(),
+    cacheCost: column(),
+    networkCost: column(),
+  };
+}
+
 /** Sizes the reused columns; the number of engines is known only once a state is there. */
 export function sizeDesk(desk: FrontendDesk, count: number): void {
   if (desk.zeros.length === count) return;
@@ -224,9 +259,6 @@ export function sizeDesk(desk: FrontendDesk, count: number): void {
   desk.zeros = new Int32Array(count);
   desk.free = new Int32Array(count);
   desk.scores = new Float64Array(count);
-  desk.network.tier = new Float64Array(count);
-  desk.network.bytesPerSecond = new Float64Array(count);
-  desk.network.latencyNs = new Float64Array(count);
-  desk.network.transferNs = new Float64Array(count);
-  desk.network.congestion = new Float64Array(count);
+  Object.assign(desk.network, networkColumns(count));
+  forgetNetwork(desk.network);
 }

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import type { LinkObservation, OracleAnswer, OracleQuestion } from '../policy/control-policies.js';
-import { networkTiers } from './site.js';
+import type { LinkObservation, OracleAnswer, OracleQuestion, OracleView } from '../policy/control-policies.js';
+import { type NetworkSite, networkTiers } from './site.js';
 
 /** How the reports of many links become one number a tier. */
 export const congestionParameters = {
   /** mean or busiest of the tier's links as last reported, or only the background that the operator knows of. */
   congestion: z.enum(['mean', 'busiest', 'background']).default('mean'),
-  /** What a tier reports at most: at 1 it would move nothing, for ever. */
+  /** What a tier or link is said to be loaded at most: at 1 it would move nothing, for ever. */
   ceiling: z.number().gt(0).lt(1).default(0.99),
 };
 
@@ -15,51 +15,55 @@ export interface CongestionParameters {
   readonly ceiling: number;
 }
 
-/** Links as last reported. Plain data. */
-export interface LinkCongestion {
-  /** By link; empty until the first report. */
+/** Links as last reported. Plain data; empty until the first report. */
+export interface LinkLoads {
   utilisation: Float64Array;
-  /** By tier. */
+}
+
+export function createLinkLoads(): LinkLoads {
+  return { utilisation: new Float64Array(0) };
+}
+
+export function noteLink(links: LinkLoads, { site, link, utilisation }: LinkObservation): void {
+  if (links.utilisation.length === 0) links.utilisation = new Float64Array(site.linkTier.length);
+  links.utilisation[link] = utilisation;
+}
+
+/** What frontends answer from: load of tiers, and of links where a router wants it. Plain data. */
+export interface TierKnowledge {
   readonly congestion: Float64Array;
-  stale: boolean;
+  readonly links: Float64Array | null;
 }
 
-export function createLinkCongestion(): LinkCongestion {
-  return { utilisation: new Float64Array(0), congestion: new Float64Array(networkTiers), stale: true };
+export function tierKnowledge(view: OracleView, links: LinkLoads, parameters: CongestionParameters): TierKnowledge {
+  return {
+    congestion: tierCongestion(view.site, links.utilisation, parameters),
+    links: view.paths ? links.utilisation.map((utilisation) => Math.min(parameters.ceiling, utilisation)) : null,
+  };
 }
 
-export function noteLink(links: LinkCongestion, observation: LinkObservation): void {
-  const { linkTier } = observation.site;
-  if (links.utilisation.length === 0) links.utilisation = new Float64Array(linkTier.length);
-  links.utilisation[observation.link] = observation.utilisation;
-  links.stale = true;
-}
-
-/** Congestion by tier, from the last report of each link. */
-export function tierCongestion(
-  links: LinkCongestion,
-  { site }: Pick<OracleQuestion, 'site'>,
-  { congestion: by, ceiling }: CongestionParameters,
-): Float64Array {
-  const { congestion, utilisation } = links;
-  if (!links.stale) return congestion;
-  links.stale = false;
+/** Load by tier, from the last report of each link. */
+function tierCongestion(site: NetworkSite, utilisation: Float64Array, parameters: CongestionParameters): Float64Array {
   const { linkTier, tierLinks, tierBackground } = site;
-  congestion.fill(0);
+  const { congestion: by, ceiling } = parameters;
+  const congestion = by === 'background' ? Float64Array.from(tierBackground) : new Float64Array(networkTiers);
   for (let link = 0; by !== 'background' && link < utilisation.length; link++) {
     const tier = linkTier[link]!;
     if (tier < 0) continue;
     if (by === 'mean') congestion[tier]! += utilisation[link]! / tierLinks[tier]!;
     else congestion[tier] = Math.max(congestion[tier]!, utilisation[link]!);
   }
-  for (let tier = 0; tier < networkTiers; tier++) {
-    if (by === 'background') congestion[tier] = tierBackground[tier]!;
-    congestion[tier] = Math.min(ceiling, congestion[tier]!);
-  }
+  for (let tier = 0; tier < networkTiers; tier++) congestion[tier] = Math.min(ceiling, congestion[tier]!);
   return congestion;
 }
 
-/** Writes tier, bandwidth, latency, congestion and the time they come to, for each candidate. */
+/** Answers from what was published, by the distance in the topology. */
+export function answerKnown(question: OracleQuestion, answer: OracleAnswer, { congestion, links }: TierKnowledge): void {
+  answerByTier(question, answer, question.site.tiersFrom(question.prefillEngine), congestion);
+  if (links !== null && links.length > 0) answerPaths(question, answer, links);
+}
+
+/** Writes tier, bandwidth, latency, congestion and the time they come to, for each candidate; where the tier is unknown (-1), that. */
 export function answerByTier(
   question: OracleQuestion,
   answer: OracleAnswer,
@@ -69,14 +73,44 @@ export function answerByTier(
   latencyNs: ArrayLike<number> = question.site.tierLatencyNs,
 ): void {
   const { candidates, count, transferBytes } = question;
+  // Row `tier + 1`; row 0 is the unknown tier.
+  for (let tier = 0; tier < networkTiers; tier++) {
+    tierRates[tier + 1] = bytesPerSecond[tier]!;
+    tierLatencies[tier + 1] = latencyNs[tier]!;
+    tierLoads[tier + 1] = congestion[tier]!;
+    tierTimes[tier + 1] = (transferBytes / (bytesPerSecond[tier]! * (1 - congestion[tier]!))) * 1e9 + latencyNs[tier]!;
+  }
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
-    const tier = tiers[engine]!;
-    answer.tier[engine] = tier;
-    if (tier < 0) continue;
-    answer.bytesPerSecond[engine] = bytesPerSecond[tier]!;
-    answer.latencyNs[engine] = latencyNs[tier]!;
-    answer.congestion[engine] = congestion[tier]!;
-    answer.transferNs[engine] = (transferBytes / (bytesPerSecond[tier]! * (1 - congestion[tier]!))) * 1e9 + latencyNs[tier]!;
+    const row = tiers[engine]! + 1;
+    answer.tier[engine] = row - 1;
+    answer.bytesPerSecond[engine] = tierRates[row]!;
+    answer.latencyNs[engine] = tierLatencies[row]!;
+    answer.congestion[engine] = tierLoads[row]!;
+    answer.transferNs[engine] = tierTimes[row]!;
+  }
+}
+
+// Filled and read within one answer; never state.
+const unknownRow = (): Float64Array => new Float64Array(networkTiers + 1).fill(Number.NaN);
+const tierRates = unknownRow();
+const tierLatencies = unknownRow();
+const tierLoads = unknownRow();
+const tierTimes = unknownRow();
+
+/**
+ * Load on the way to each candidate: at each stage of its equal-cost paths the mean of the links that a hash may choose, and of the stages the fullest. Which of
+ * them a transfer's own hash takes nobody knows beforehand.
+ */
+function answerPaths({ candidates, count, prefillEngine, site }: OracleQuestion, answer: OracleAnswer, links: Float64Array): void {
+  for (let place = 0; place < count; place++) {
+    const engine = candidates[place]!;
+    let fullest = 0;
+    for (const stage of site.pathStages(prefillEngine, engine)) {
+      let sum = 0;
+      for (let at = 0; at < stage.length; at++) sum += links[stage[at]!]!;
+      fullest = Math.max(fullest, sum / stage.length);
+    }
+    answer.pathCongestion[engine] = fullest;
   }
 }

@@ -14,6 +14,11 @@ export interface NetworkSite {
   readonly tierBackground: ReadonlyColumn;
   /** By tier: links that its transfers cross and nearer ones do not (NICs, leaf uplinks, core uplinks, zone links). */
   readonly tierLinks: ReadonlyColumn;
+  /** Whether KV may leave an engine, and arrive there, in the roles they start with. */
+  isSource(engine: number): boolean;
+  isTarget(engine: number): boolean;
+  /** Links on the shortest ways from one engine to another, by stage; a transfer's hash takes one of each. */
+  pathStages(from: number, to: number): readonly ReadonlyColumn[];
   /** By link: the tier it is counted in, -1 for links inside servers and to storage. */
   readonly linkTier: ReadonlyColumn;
 }
@@ -30,6 +35,9 @@ const unknownSite: NetworkSite = {
   tierBackground: none,
   tierLinks: none,
   linkTier: unknownTiers,
+  isSource: () => false,
+  isTarget: () => false,
+  pathStages: () => [],
 };
 
 /** The same for so many engines. */

@@ -82,6 +82,13 @@ export interface OracleQuestion {
   readonly candidates: EngineView['role'];
   readonly count: number;
   readonly site: NetworkSite;
+  /** Whether `pathCongestion` is wanted. */
+  readonly paths: boolean;
+  /** The frontend's own view, as its router has it: account, load reports, prefixes held. */
+  readonly inputTokens: number;
+  readonly blockTokens: number;
+  readonly engines: EngineView;
+  readonly overlapBlocks: EngineView['role'];
 }
 
 /** Where an oracle writes, by engine: see `NetworkView`. */
@@ -91,6 +98,10 @@ export interface OracleAnswer {
   readonly latencyNs: Float64Array;
   readonly transferNs: Float64Array;
   readonly congestion: Float64Array;
+  readonly pathCongestion: Float64Array;
+  readonly computeCost: Float64Array;
+  readonly cacheCost: Float64Array;
+  readonly networkCost: Float64Array;
 }
 
 /** A link's counters as last reported. */
@@ -105,20 +116,61 @@ export interface LinkObservation {
   readonly site: NetworkSite;
 }
 
-/** Predicts transfers from what telemetry told it. What it does not write stays unknown (-1, NaN). */
-export interface OraclePolicy<Parameters = unknown, State = unknown> extends Policy<'oracle', Parameters> {
+/** What an oracle policy sees when its beat comes or it publishes. */
+export interface OracleView {
+  readonly nowNs: number;
+  readonly engines: number;
+  readonly site: NetworkSite;
+  /** Whether a router wants the load of single links. */
+  readonly paths: boolean;
+}
+
+/** What an oracle policy may do at its beat. */
+export interface OracleActions {
+  /** Moves bytes from one engine's place to another's through the network and, if `backBytes` is above 0, back; the end comes to `probed`. */
+  probe(from: number, to: number, forthBytes: number, backBytes: number): void;
+}
+
+/** A probe that has ended. */
+export interface ProbeObservation {
+  readonly nowNs: number;
+  readonly from: number;
+  readonly to: number;
+  readonly forthBytes: number;
+  readonly backBytes: number;
+  /** It found no way. */
+  readonly lost: boolean;
+  /** Time each way took; -1 where there was none. */
+  readonly forthNs: number;
+  readonly backNs: number;
+  readonly site: NetworkSite;
+}
+
+/**
+ * Predicts transfers. `observe`, `probed`, `beat` and `publish` run in the oracle's own actor, on its state; `answer` runs in the frontends, on what was last
+ * published (without `publish`: a copy of the state), so it knows what messages have told. What it does not write stays unknown (-1, NaN).
+ */
+export interface OraclePolicy<Parameters = unknown, State = unknown, Knowledge = State> extends Policy<'oracle', Parameters> {
+  /** `answer` writes the same columns for every candidate each time, so nothing has to be forgotten in between. */
+  readonly writesAll?: boolean;
   /** Period of link reports it wants, ns; 0: each change as it happens. `router.linkReportMs` of the scenario overrides it; default 1 s. */
   linkReportNs?(parameters: Parameters): number;
   createState?(parameters: Parameters, engines: number): State;
   /** A link report has arrived. */
   observe?(observation: LinkObservation, parameters: Parameters, state: State): void;
-  answer(question: OracleQuestion, answer: OracleAnswer, parameters: Parameters, state: State, random: Random): void;
+  /** Period of `beat`, ns (default 1 s); it goes on while requests are in flight, and something is published each time. */
+  beatNs?(parameters: Parameters): number;
+  beat?(view: OracleView, actions: OracleActions, parameters: Parameters, state: State, random: Random): void;
+  probed?(observation: ProbeObservation, parameters: Parameters, state: State): void;
+  /** What the frontends get to answer from, and when it was true; null: nothing is sent. Called after reports, probes and beats. */
+  publish?(view: OracleView, parameters: Parameters, state: State, random: Random): { madeAtNs: number; knowledge: Knowledge } | null;
+  answer(question: OracleQuestion, answer: OracleAnswer, parameters: Parameters, knowledge: Knowledge, random: Random): void;
 }
 
-export function defineOraclePolicy<Parameters, State>(
-  declaration: Omit<OraclePolicy<Parameters, State>, 'kind'>,
-): OraclePolicy<Parameters, State> {
-  return definePolicy<OraclePolicy<Parameters, State>>('oracle', declaration, ['answer']);
+export function defineOraclePolicy<Parameters, State, Knowledge = State>(
+  declaration: Omit<OraclePolicy<Parameters, State, Knowledge>, 'kind'>,
+): OraclePolicy<Parameters, State, Knowledge> {
+  return definePolicy<OraclePolicy<Parameters, State, Knowledge>>('oracle', declaration, ['answer']);
 }
 
 /**

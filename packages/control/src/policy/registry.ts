@@ -1,13 +1,18 @@
 import { z } from 'zod';
 import { adaptiveController, gradientController, hysteresisController, poaController } from '../controller/policies.js';
 import { admitAll, admitBelowLimit } from '../frontend/admission.js';
+import { costTripleOracle } from '../oracle/cost-triple.js';
+import { activeOracle, rttMedianOracle } from '../oracle/probing-oracles.js';
 import { exactOracle, periodicOracle, staticTierOracle } from '../oracle/tier-oracles.js';
+import { failingOracle, noisyOracle, trendOracle } from '../oracle/troubled-oracles.js';
 import { gnepPlanner, slaPlanner, socialPlanner } from '../planner/forecast-planners.js';
 import { loadPlanner } from '../planner/load-planner.js';
 import { schedulePlanner, staticPlanner } from '../planner/policies.js';
 import { leastLoadedRouter, powerOfTwoRouter, randomRouter, roundRobinRouter } from '../router/balance.js';
 import { cacheAwareRouter, claRouter, loadAwareRouter } from '../router/decode/cache-and-load.js';
-import { netkvRouter, netkvSelfRouter, netkvStaticRouter } from '../router/decode/netkv.js';
+import { netkvJointRouter, netkvPathRouter, netkvRouter, netkvSelfRouter, netkvStaticRouter } from '../router/decode/netkv.js';
+import { tierFirstRouter, zoneFirstRouter } from '../router/decode/tiers.js';
+import { weightedRouter } from '../router/decode/weighted.js';
 import { kvRouter } from '../router/kv.js';
 import type { Policy, PolicyKind } from './policy.js';
 
@@ -23,9 +28,20 @@ const builtIn: readonly Policy[] = [
   netkvStaticRouter,
   netkvSelfRouter,
   netkvRouter,
+  netkvPathRouter,
+  netkvJointRouter,
+  weightedRouter,
+  tierFirstRouter,
+  zoneFirstRouter,
   staticTierOracle,
   exactOracle,
   periodicOracle,
+  rttMedianOracle,
+  activeOracle,
+  trendOracle,
+  noisyOracle,
+  failingOracle,
+  costTripleOracle,
   admitAll,
   admitBelowLimit,
   staticPlanner,

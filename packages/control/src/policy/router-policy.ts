@@ -50,6 +50,12 @@ export interface NetworkView {
   readonly transferNs: ReadonlyColumn;
   /** 0 idle .. 1 saturated; NaN unknown. */
   readonly congestion: ReadonlyColumn;
+  /** Load of the fullest stage on the way, where the policy reads paths and the oracle hears of links; NaN unknown. */
+  readonly pathCongestion: ReadonlyColumn;
+  /** Costs that an oracle may tell apart: compute and network in seconds, cache as a share of the prompt; NaN unknown. */
+  readonly computeCost: ReadonlyColumn;
+  readonly cacheCost: ReadonlyColumn;
+  readonly networkCost: ReadonlyColumn;
 }
 
 /** What a router policy reads. One reused object: never keep it. */
@@ -87,12 +93,21 @@ export interface RouterRequest {
   readonly priority: number;
   /** 1 for the first time this request is placed. */
   readonly attempt: number;
+  /** Time since it reached the frontend. */
+  readonly ageNs: number;
 }
+
+/** What `choose` of a policy that declares `waits` may return in the decode stage: no candidate now; it is asked again soon. */
+export const waitForRoom = -1;
 
 /** Chooses the engine for a request. Give either `cost` (the lowest wins, ties at random) or `choose`. */
 export interface RouterPolicy<Parameters = unknown, State = unknown> extends Policy<'router', Parameters> {
   /** What the view must hold for it; what no policy reads is not computed. */
-  readonly reads?: { readonly overlap?: boolean; readonly decodeOverlap?: boolean; readonly network?: boolean };
+  readonly reads?: { readonly overlap?: boolean; readonly decodeOverlap?: boolean; readonly network?: boolean; readonly paths?: boolean };
+  /** It may return `waitForRoom`. */
+  readonly waits?: boolean;
+  /** Decode decisions are gathered for `windowNs` and made together, the scores being costs: the assignment with the least sum wins. */
+  joint?(parameters: Parameters): { readonly windowNs: number; readonly together: number };
   /** Share of KV memory that a decode engine must keep free with the request there, by this frontend's own account; an engine that cannot is no candidate. */
   reserve?(parameters: Parameters): number;
   /** Plain data that the policy may change when it is asked. Each stage has its own. */

@@ -1,5 +1,12 @@
 import { type BoundPolicy, policyFailure, type Random, thrownFault } from '../policy/policy.js';
-import { type RouterPolicy, type RouterRequest, type RouterView, routerStageNames } from '../policy/router-policy.js';
+import {
+  type RouterPolicy,
+  type RouterRequest,
+  type RouterView,
+  routerStage,
+  routerStageNames,
+  waitForRoom,
+} from '../policy/router-policy.js';
 import { lowestScore } from './choice.js';
 
 /**
@@ -23,6 +30,7 @@ export function chooseEngine(
   } catch (thrown) {
     throw policyFailure(bound, asked(view, request), thrownFault(thrown), thrown);
   }
+  if (chosen === waitForRoom && bound.policy.waits === true && view.stage === routerStage.decode) return waitForRoom;
   if (!isCandidate(view, chosen)) {
     const list = Array.from({ length: Math.min(view.count, 16) }, (_, place) => view.candidates[place]).join(', ');
     const fault = `returned ${String(chosen)}, which is no candidate; return one of view.candidates (${list}${view.count > 16 ? ', ...' : ''})`;

@@ -90,7 +90,7 @@ function startMove<Pool>(
   }
   const { latencyNs, bytesPerSecond } = transfer ?? { latencyNs: 0, bytesPerSecond: 50e9 };
   const moveNs = from < 0 ? 0 : latencyNs + Math.ceil((bytes / bytesPerSecond) * 1e9);
-  context.send(context.self, transferEnded, moveNs, number, 0, context.now, bytes, -1);
+  context.send(context.self, transferEnded, moveNs, number, 0, context.now, bytes, -1, context.now + moveNs);
 }
 
 /** A transfer is over: the request decodes, or fails when its KV did not arrive. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { defineRouterPolicy, type NetworkView, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
+import type { Random } from '../../policy/policy.js';
+import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
 import { type ChoiceParameters, choiceParameters, choose } from './choose.js';
 
 /**
@@ -9,95 +10,129 @@ import { type ChoiceParameters, choiceParameters, choose } from './choose.js';
  *   s_eff = s (1 - h)    B_eff = B (1 - c) / (1 + n)    T_xfer = s_eff / B_eff + L
  *   T_queue = max(0, q - (beta_max - beta)) x t_iter(beta)    T_dec = t_iter(beta + 1)
  */
-const parameters = z.strictObject({
+const parameters = {
   /** Which own transfers n counts: those of the same prefill engine on the same tier (as published), or all of the tier. */
   inFlight: z.enum(['source-tier', 'tier']).default('source-tier'),
   /** Share of its KV memory that a candidate must keep free. */
   reserve: z.number().min(0).lt(1).default(0.02),
   ...choiceParameters,
-});
+};
 
-type Parameters = z.output<typeof parameters>;
+interface Parameters extends ChoiceParameters {
+  readonly inFlight: 'source-tier' | 'tier';
+  readonly reserve: number;
+}
 
+/** What slows a transfer down besides its tier. */
 interface Step {
   readonly own: boolean;
-  readonly congestion: boolean;
+  readonly congestion: 'none' | 'tier' | 'path';
 }
 
-/** Network part of each candidate's cost, s, into `scores`. Without a word about a candidate the network costs nothing. */
-function scoreTransfers(view: RouterView, request: RouterRequest, inFlight: Parameters['inFlight'], step: Step): void {
-  const { candidates, count, scores, overlapBlocks, blockTokens, transferBytes } = view;
-  const { tier, bytesPerSecond, latencyNs, congestion, transferNs } = view.network as NetworkView;
-  const own = inFlight === 'tier' ? view.tierTransfers : view.sourceTransfers;
-  const blockShare = blockTokens / request.inputTokens;
-  for (let place = 0; place < count; place++) {
-    const engine = candidates[place]!;
-    const missing = Math.max(0, 1 - overlapBlocks[engine]! * blockShare);
-    const bandwidth = bytesPerSecond[engine]!;
-    const flows = step.own && tier[engine]! >= 0 ? 1 + own[tier[engine]!]! : 1;
-    if (bandwidth > 0) {
-      // NaN compares as false: congestion that nobody reported is none.
-      const taken = step.congestion && congestion[engine]! > 0 ? congestion[engine]! : 0;
-      scores[engine] = (transferBytes * missing * flows) / (bandwidth * (1 - taken)) + latencyNs[engine]! / 1e9;
-    } else if (transferNs[engine]! > 0) scores[engine] = (transferNs[engine]! * missing * flows) / 1e9;
-    else scores[engine] = 0;
-  }
-}
-
-/** Adds queueing and the next pass, s, by the scheduler's own account of the engines (or their reports). */
-function addCompute(view: RouterView, request: RouterRequest, load: ChoiceParameters['load']): void {
-  const { candidates, count, scores, engines, blockTokens } = view;
+/**
+ * Scores every candidate and takes the lowest, in one pass without calls: it runs over all engines for every request. Without a word about a candidate the
+ * network costs it nothing; before the prefill there is no transfer to weigh, and prompt work stands for the time of a pass.
+ */
+function scoreAndChoose(view: RouterView, request: RouterRequest, given: Parameters, step: Step, random: Random): number {
+  const { candidates, count, scores, overlapBlocks, blockTokens, transferBytes, engines } = view;
   const { activeRequests, activeBlocks, runningSequences, waitingSequences, usedBlocks, maxSequences } = engines;
   const { passNs, passStart, contextTokenNs } = engines;
-  const reported = load === 'report';
+  const network = view.stage === routerStage.decode ? view.network : null;
+  const { tier, bytesPerSecond, latencyNs, transferNs } = network ?? nothingTold;
+  const congestion = network === null || step.congestion === 'none' ? null : network.congestion;
+  const pathCongestion = network === null || step.congestion !== 'path' ? null : network.pathCongestion;
+  const own = network === null || !step.own ? null : given.inFlight === 'tier' ? view.tierTransfers : view.sourceTransfers;
+  const reported = given.load === 'report';
+  const tokenShare = blockTokens / request.inputTokens;
+  let best = -1;
+  let low = Number.POSITIVE_INFINITY;
+  let ties = 0;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
-    const most = maxSequences[engine]!;
-    const all = reported ? runningSequences[engine]! + waitingSequences[engine]! : activeRequests[engine]!;
-    const batch = reported ? runningSequences[engine]! : Math.min(all, most);
-    const start = passStart[engine]!;
+    let seconds = 0;
+    if (network !== null) {
+      const held = overlapBlocks[engine]!;
+      const missing = held === 0 ? 1 : Math.max(0, 1 - held * tokenShare);
+      const at = tier[engine]! | 0;
+      const flows = own === null || at < 0 ? 1 : 1 + own[at]!;
+      const bandwidth = bytesPerSecond[engine]!;
+      if (bandwidth > 0) {
+        let taken = congestion === null ? 0 : congestion[engine]!;
+        if (pathCongestion !== null && pathCongestion[engine]! >= 0) taken = pathCongestion[engine]!;
+        // Congestion that nobody reported is none.
+        if (Number.isNaN(taken)) taken = 0;
+        seconds = (transferBytes * missing * flows) / (bandwidth * (1 - taken)) + latencyNs[engine]! * 1e-9;
+      } else if (transferNs[engine]! > 0) seconds = transferNs[engine]! * missing * flows * 1e-9;
+    }
+    // As `computeSeconds`.
+    const most = maxSequences[engine]! | 0;
+    const all = (reported ? runningSequences[engine]! + waitingSequences[engine]! : activeRequests[engine]!) | 0;
+    const batch = reported ? runningSequences[engine]! | 0 : Math.min(all, most);
     const contextNs = contextTokenNs[engine]! * blockTokens * (reported ? usedBlocks[engine]! : activeBlocks[engine]!);
-    // q - (beta_max - beta), with q + beta = all.
-    const queued = Math.max(0, all - most);
-    const queueNs = queued === 0 ? 0 : queued * (passNs[start + Math.min(batch, most)]! + contextNs);
-    const ownNs = contextTokenNs[engine]! * request.inputTokens;
-    scores[engine]! += (queueNs + passNs[start + Math.min(batch + 1, most)]! + contextNs + ownNs) / 1e9;
+    const start = passStart[engine]! | 0;
+    let ns = passNs[start + Math.min(batch + 1, most)]! + contextNs + contextTokenNs[engine]! * request.inputTokens;
+    if (all > most) ns += (all - most) * (passNs[start + Math.min(batch, most)]! + contextNs);
+    if (view.stage === routerStage.prefill) ns = engines.activePrefillTokens[engine]!;
+    const score = seconds + ns * 1e-9;
+    scores[engine] = score;
+    if (score < low) {
+      low = score;
+      best = engine;
+      ties = 1;
+    } else if (score === low) ties++;
   }
+  return ties === 1 ? best : choose(view, given.ties, random);
 }
+
+const none = new Float64Array(0);
+const nothingTold = { tier: none, bytesPerSecond: none, latencyNs: none, transferNs: none };
 
 function netkv(name: string, description: string, step: Step) {
   return defineRouterPolicy({
     name,
     description,
-    parameters,
-    reads: { network: true, decodeOverlap: true },
+    parameters: z.strictObject(parameters),
+    reads: { network: true, decodeOverlap: true, paths: step.congestion === 'path' },
     reserve: (given: Parameters) => given.reserve,
     choose(view, request, given, _state, random) {
-      const { candidates, count, scores } = view;
-      if (view.stage === routerStage.decode && view.network !== null) scoreTransfers(view, request, given.inFlight, step);
-      else for (let place = 0; place < count; place++) scores[candidates[place]!] = 0;
-      if (view.stage === routerStage.prefill) addPrefill(view);
-      else addCompute(view, request, given.load);
-      return choose(view, given.ties, random);
+      return scoreAndChoose(view, request, given, step, random);
     },
   });
 }
 
-/** Before the prefill there is no transfer to weigh: the least prompt work. */
-function addPrefill(view: RouterView): void {
-  const { candidates, count, scores, engines } = view;
-  for (let place = 0; place < count; place++) scores[candidates[place]!]! += engines.activePrefillTokens[candidates[place]!]!;
-}
-
 export const netkvStaticRouter = netkv('netkv-static', 'NetKV with static tiers only: seconds of transfer, queue and next pass.', {
   own: false,
-  congestion: false,
+  congestion: 'none',
 });
 export const netkvSelfRouter = netkv('netkv-self', 'NetKV with static tiers shared by the own transfers under way.', {
   own: true,
-  congestion: false,
+  congestion: 'none',
 });
 export const netkvRouter = netkv('netkv', 'NetKV (arXiv 2606.03910): tiers, own transfers under way and reported congestion.', {
   own: true,
-  congestion: true,
+  congestion: 'tier',
+});
+export const netkvPathRouter = netkv('netkv-path', 'NetKV with the load of the links on the way to each candidate in place of its tier.', {
+  own: true,
+  congestion: 'path',
+});
+
+const whole: Step = { own: true, congestion: 'tier' };
+
+export const netkvJointRouter = defineRouterPolicy({
+  name: 'netkv-joint',
+  description: 'The costs of NetKV, for all requests that wait at a moment together: the assignment with the least sum.',
+  parameters: z.strictObject({
+    ...parameters,
+    /** How long decisions are gathered, ms; 0: those of one instant, and whoever waits for room. */
+    windowMs: z.number().min(0).default(5),
+    /** Requests assigned together at most. */
+    together: z.int().min(1).max(1024).default(64),
+  }),
+  reads: { network: true, decodeOverlap: true },
+  reserve: (given) => given.reserve,
+  joint: ({ windowMs, together }) => ({ windowNs: Math.round(windowMs * 1e6), together }),
+  choose(view, request, given, _state, random) {
+    return scoreAndChoose(view, request, given, whole, random);
+  },
 });

@@ -1,0 +1,87 @@
+import { assignLeastCost } from '../router/decode/assignment.js';
+import { recordDecision } from './decisions.js';
+import { armDecode, dispatchDecode, drainQueues, rejectPlaced } from './placement.js';
+import { recordedReason } from './request-records.js';
+import { ask, engineMayCome, noEngine, present } from './routing.js';
+import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
+import { firstWaiting, pushWaiting, removeWaiting, type WaitingQueue } from './waiting-queue.js';
+
+/** Stands for an engine that a request may not go to; far above any sum of seconds, far below what additions lose. */
+const forbidden = 1e12;
+
+/** The decodes that wait are decided on: one after the other, or those of a joint policy together. */
+export function decideWaiting(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
+  state.decodeArmed = false;
+  const { policy, parameters } = desk.settings.decodeRouter;
+  if (policy.joint === undefined) drainQueues(desk, state, context);
+  else {
+    const { together } = policy.joint(state.decodeParameters ?? parameters);
+    for (const queue of [state.decodeQueue, state.longQueue]) assignWaiting(desk, state, context, queue, together);
+    // Whoever found no room is looked at again when something ends; whoever was beyond the number, soon.
+    if (state.decodeQueue.count > together || state.longQueue.count > together) armDecode(desk, state, context);
+    return;
+  }
+  armDecode(desk, state, context);
+}
+
+/** Assigns up to so many of a queue with the least sum of costs. An engine takes as many as an even share, and one more only when there are more requests. */
+function assignWaiting(desk: FrontendDesk, state: FrontendState, context: FrontendContext, queue: WaitingQueue, together: number): void {
+  const engines = state.engines.count;
+  const slots: number[] = [];
+  const rows: Float64Array[] = [];
+  const left: number[] = [];
+  for (let slot = firstWaiting(queue); slot >= 0 && slots.length < together; slot = firstWaiting(queue)) {
+    removeWaiting(queue, state.slots.heapPlace, slot);
+    const found = present(desk, state, context, slot, true);
+    if (found === noEngine && !engineMayCome(state)) rejectPlaced(desk, state, context, slot, recordedReason.noWorker);
+    else if (found <= 0 || ask(desk, state, true).engine < 0) left.push(slot);
+    else {
+      slots.push(slot);
+      rows.push(costRow(desk, engines));
+    }
+  }
+  const shares = Math.max(1, Math.ceil(slots.length / Math.max(1, state.decodeCount)));
+  const chosen = solve(rows, engines, shares);
+  for (const [row, slot] of slots.entries()) place(desk, state, context, slot, chosen[row]!, rows[row]!, left);
+  for (const slot of left) pushWaiting(queue, state.slots.heapPlace, slot, 0);
+}
+
+function costRow({ view }: FrontendDesk, engines: number): Float64Array {
+  const row = new Float64Array(engines).fill(forbidden);
+  for (let place = 0; place < view.count; place++) row[view.candidates[place]!] = view.scores[view.candidates[place]!]!;
+  return row;
+}
+
+/** Engine of each row; -1 where all it may go to are taken. */
+function solve(rows: readonly Float64Array[], engines: number, shares: number): number[] {
+  const columns = Math.max(engines * shares, rows.length);
+  const costs = new Float64Array(rows.length * columns).fill(forbidden);
+  for (const [index, row] of rows.entries()) for (let share = 0; share < shares; share++) costs.set(row, index * columns + share * engines);
+  return Array.from(assignLeastCost(costs, rows.length, columns), (column, row) =>
+    costs[row * columns + column]! >= forbidden ? -1 : column % engines,
+  );
+}
+
+/** Room may have gone to those before: the engine must still be a candidate. */
+function place(
+  desk: FrontendDesk,
+  state: FrontendState,
+  context: FrontendContext,
+  slot: number,
+  engine: number,
+  costs: Float64Array,
+  left: number[],
+): void {
+  const count = engine < 0 ? 0 : present(desk, state, context, slot, true);
+  const { view, settings, request } = desk;
+  let open = false;
+  for (let at = 0; at < count; at++) if (view.candidates[at] === engine) open = true;
+  if (!open) {
+    left.push(slot);
+    return;
+  }
+  view.scores.set(costs);
+  const { every } = settings.decisions;
+  if (every > 0 && request.request % every === 0) recordDecision(desk, state, context, engine, settings.decodeRouter.policy.name);
+  dispatchDecode(desk, state, context, slot, engine);
+}

@@ -1,0 +1,34 @@
+import { z } from 'zod';
+import { defineOraclePolicy } from '../policy/control-policies.js';
+import { computeSeconds, missingShare } from '../router/decode/costs.js';
+import { answerKnown, createLinkLoads, noteLink, tierKnowledge } from './link-congestion.js';
+import { counterParameters, counterPeriodNs } from './tier-oracles.js';
+
+export const costTripleOracle = defineOraclePolicy({
+  name: 'cost-triple',
+  writesAll: true,
+  description:
+    'Three costs a candidate: compute (s of queue and next pass), cache (share of the prompt not held), network (s of transfer).',
+  parameters: z.strictObject({
+    ...counterParameters,
+    /** Load by the frontend's own account, or by the engines' last load reports. */
+    load: z.enum(['account', 'report']).default('report'),
+  }),
+  linkReportNs: (given) => counterPeriodNs(given),
+  beatNs: (given) => counterPeriodNs(given),
+  createState: createLinkLoads,
+  observe: (observation, _parameters, state) => noteLink(state, observation),
+  publish: (view, parameters, state) => ({ madeAtNs: view.nowNs, knowledge: tierKnowledge(view, state, parameters) }),
+  answer(question, answer, { load }, knowledge) {
+    answerKnown(question, answer, knowledge);
+    const { candidates, count, inputTokens } = question;
+    for (let place = 0; place < count; place++) {
+      const engine = candidates[place]!;
+      const missing = missingShare(question, engine, inputTokens);
+      answer.computeCost[engine] = computeSeconds(question, engine, inputTokens, load === 'report');
+      answer.cacheCost[engine] = missing;
+      const latencyNs = answer.latencyNs[engine]!;
+      answer.networkCost[engine] = ((answer.transferNs[engine]! - latencyNs) * missing + latencyNs) / 1e9;
+    }
+  },
+});

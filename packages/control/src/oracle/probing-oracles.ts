@@ -1,0 +1,136 @@
+import { z } from 'zod';
+import { defineOraclePolicy, type OracleView } from '../policy/control-policies.js';
+import { answerByTier } from './link-congestion.js';
+import { type NetworkSite, networkTiers } from './site.js';
+
+/** Round trips of one pair in a rolling window; plain data. */
+interface RoundTrips {
+  atNs: number[];
+  ns: number[];
+}
+
+interface PingState {
+  /** By pair: from x engines + to. */
+  readonly pairs: Map<number, RoundTrips>;
+  /** Distance by pair as last measured, -1 for never. */
+  tiers: Int8Array;
+}
+
+/** Calls for each pair that KV may move between: sources are named by the frontends' candidates later, so every pair of engines on two places counts. */
+function eachPair({ engines, site }: OracleView, call: (from: number, to: number) => void): void {
+  for (let from = 0; from < engines; from++) {
+    if (!site.isSource(from)) continue;
+    for (let to = 0; to < engines; to++) if (to !== from && site.isTarget(to)) call(from, to);
+  }
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.slice().sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+const idle = new Float64Array(networkTiers);
+
+export const rttMedianOracle = defineOraclePolicy({
+  name: 'rtt-median',
+  writesAll: true,
+  description: 'Pings each pair; the median round trip of a rolling window says the tier. Knows no topology and no load.',
+  parameters: z.strictObject({
+    seconds: z.number().positive().default(10),
+    windowSeconds: z.number().positive().default(60),
+    probeBytes: z.int().positive().default(64),
+    /** Round trips, us, at which the next tier begins. */
+    cutsUs: z.array(z.number().positive()).min(1).max(4).default([50, 200]),
+    /** Network distance that each of the classes between the cuts stands for; default rack, pod, across pods. */
+    tiers: z.array(z.int().min(0).max(4)).default([1, 2, 3]),
+  }),
+  beatNs: ({ seconds }) => Math.round(seconds * 1e9),
+  createState: (_parameters, engines): PingState => ({ pairs: new Map(), tiers: new Int8Array(engines * engines).fill(-1) }),
+  beat(view, actions, { probeBytes }) {
+    eachPair(view, (from, to) => actions.probe(from, to, probeBytes, probeBytes));
+  },
+  probed(observation, { windowSeconds, cutsUs, tiers }, state) {
+    const { from, to, forthNs, backNs, lost, nowNs } = observation;
+    if (lost) return;
+    const pair = from * Math.round(Math.sqrt(state.tiers.length)) + to;
+    const trips = state.pairs.get(pair) ?? { atNs: [], ns: [] };
+    trips.atNs.push(nowNs);
+    trips.ns.push(forthNs + backNs);
+    while (trips.atNs[0]! < nowNs - windowSeconds * 1e9) {
+      trips.atNs.shift();
+      trips.ns.shift();
+    }
+    state.pairs.set(pair, trips);
+    const us = median(trips.ns) / 1e3;
+    const place = cutsUs.filter((cut) => us >= cut).length;
+    state.tiers[pair] = tiers[Math.min(place, tiers.length - 1)]!;
+  },
+  publish: (view, _parameters, state) => ({ madeAtNs: view.nowNs, knowledge: { engines: view.engines, tiers: state.tiers } }),
+  answer(question, answer, _parameters, { engines, tiers }) {
+    const first = question.prefillEngine * engines;
+    answerByTier(question, answer, tiers.subarray(first, first + engines), idle);
+  },
+});
+
+interface Measured {
+  /** By tier: smoothed bandwidth of the probes, NaN before the first; and whose turn it is. */
+  bytesPerSecond: Float64Array;
+  turn: Float64Array;
+}
+
+/** The pairs of a tier in turn: one probe each a beat. */
+function probeTiers(view: OracleView, turn: Float64Array, probe: (from: number, to: number) => void): void {
+  const pairs: [number, number][][] = Array.from({ length: networkTiers }, () => []);
+  eachPair(view, (from, to) => {
+    const tier = tierOf(view.site, from, to);
+    if (tier >= 0) pairs[tier]!.push([from, to]);
+  });
+  for (const [tier, list] of pairs.entries()) {
+    if (list.length === 0) continue;
+    const [from, to] = list[turn[tier]! % list.length]!;
+    turn[tier]!++;
+    probe(from, to);
+  }
+}
+
+function tierOf(site: NetworkSite, from: number, to: number): number {
+  return site.tiersFrom(from)[to]!;
+}
+
+export const activeOracle = defineOraclePolicy({
+  name: 'active',
+  writesAll: true,
+  description: 'Measures each tier with a transfer of its own between one pair after the other: sees the true share, and takes some of it.',
+  parameters: z.strictObject({
+    seconds: z.number().positive().default(10),
+    /** Size of a probe, 10^6 bytes. */
+    megabytes: z.number().positive().default(64),
+    /** Weight of the newest probe in the moving average. */
+    weight: z.number().gt(0).max(1).default(0.5),
+    ceiling: z.number().gt(0).lt(1).default(0.99),
+  }),
+  beatNs: ({ seconds }) => Math.round(seconds * 1e9),
+  createState: (): Measured => ({ bytesPerSecond: new Float64Array(networkTiers).fill(Number.NaN), turn: new Float64Array(networkTiers) }),
+  beat(view, actions, { megabytes }, state) {
+    probeTiers(view, state.turn, (from, to) => actions.probe(from, to, Math.round(megabytes * 1e6), 0));
+  },
+  probed(observation, { weight }, state) {
+    const { from, to, forthNs, forthBytes, lost, site } = observation;
+    const tier = tierOf(site, from, to);
+    const moveNs = forthNs - site.tierLatencyNs[tier]!;
+    const measured = lost || !(moveNs > 0) ? 0 : (forthBytes * 1e9) / moveNs;
+    const before = state.bytesPerSecond[tier]!;
+    state.bytesPerSecond[tier] = Number.isNaN(before) ? measured : before + weight * (measured - before);
+  },
+  publish(view, { ceiling }, state) {
+    const { tierBytesPerSecond } = view.site;
+    const congestion = state.bytesPerSecond.map((measured, tier) =>
+      Number.isNaN(measured) ? 0 : Math.min(ceiling, Math.max(0, 1 - measured / tierBytesPerSecond[tier]!)),
+    );
+    return { madeAtNs: view.nowNs, knowledge: { congestion } };
+  },
+  answer(question, answer, _parameters, { congestion }) {
+    answerByTier(question, answer, question.site.tiersFrom(question.prefillEngine), congestion);
+  },
+});

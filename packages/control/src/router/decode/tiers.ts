@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import { networkTiers } from '../../oracle/site.js';
+import type { Random } from '../../policy/policy.js';
+import { defineRouterPolicy, type RouterView, routerStage, waitForRoom } from '../../policy/router-policy.js';
+import { lowestScore } from '../choice.js';
+
+const roomParameters = {
+  /** Share of the most sequences of a pass up to which an engine has room. */
+  room: z.number().positive().default(0.8),
+};
+
+/** Requests over the most an engine takes into a pass; unknown most: no limit. */
+function fullness(view: RouterView, engine: number): number {
+  const most = view.engines.maxSequences[engine]!;
+  return most === 0 ? 0 : view.engines.activeRequests[engine]! / most;
+}
+
+/** Distance of a candidate; what nobody knows counts as farthest. */
+function distance(view: RouterView, engine: number): number {
+  const tier = view.network?.tier[engine] ?? -1;
+  return tier < 0 ? networkTiers - 1 : tier;
+}
+
+/** The least loaded candidate at a distance with room, -1 for none there. */
+function leastLoadedAt(view: RouterView, tier: number, room: number, random: Random): number {
+  const { candidates, count, scores, engines } = view;
+  let found = false;
+  for (let place = 0; place < count; place++) {
+    const engine = candidates[place]!;
+    const takes = distance(view, engine) === tier && fullness(view, engine) < room;
+    scores[engine] = takes ? engines.activeRequests[engine]! : Number.POSITIVE_INFINITY;
+    if (takes) found = true;
+  }
+  return found ? lowestScore(view, random) : -1;
+}
+
+function leastLoaded(view: RouterView, random: Random): number {
+  const { candidates, count, scores, engines } = view;
+  const load = view.stage === routerStage.prefill ? engines.activePrefillTokens : engines.activeRequests;
+  for (let place = 0; place < count; place++) scores[candidates[place]!] = load[candidates[place]!]!;
+  return lowestScore(view, random);
+}
+
+export const tierFirstRouter = defineRouterPolicy({
+  name: 'tier-first',
+  description: 'The nearest tier that has room, the least loaded engine there; far tiers only once a request has waited long enough.',
+  parameters: z.strictObject({
+    ...roomParameters,
+    /** Tiers from here on are far. */
+    farTier: z.int().min(1).max(networkTiers).default(3),
+    /** Time since its arrival after which a request may go far, ms: what its SLO leaves; 0 at once. */
+    farAfterMs: z.number().min(0).default(0),
+  }),
+  reads: { network: true },
+  waits: true,
+  choose(view, request, { room, farTier, farAfterMs }, _state, random) {
+    if (view.stage !== routerStage.decode) return leastLoaded(view, random);
+    const limit = request.ageNs >= farAfterMs * 1e6 ? networkTiers : farTier;
+    for (let tier = 0; tier < limit; tier++) {
+      const engine = leastLoadedAt(view, tier, room, random);
+      if (engine >= 0) return engine;
+    }
+    // Full everywhere: whoever may not go far waits for room near by.
+    return limit < networkTiers ? waitForRoom : leastLoaded(view, random);
+  },
+});
+
+export const zoneFirstRouter = defineRouterPolicy({
+  name: 'zone-first',
+  description: 'Two levels: the own zone while it has room, else the others; inside a zone the nearest tier with room.',
+  parameters: z.strictObject(roomParameters),
+  reads: { network: true },
+  choose(view, _request, { room }, _state, random) {
+    if (view.stage !== routerStage.decode) return leastLoaded(view, random);
+    const far = networkTiers - 1;
+    if (hasRoom(view, room, (engine) => distance(view, engine) < far)) {
+      for (let tier = 0; tier < far; tier++) {
+        const engine = leastLoadedAt(view, tier, room, random);
+        if (engine >= 0) return engine;
+      }
+    }
+    const engine = leastLoadedAt(view, far, room, random);
+    return engine >= 0 ? engine : leastLoaded(view, random);
+  },
+});
+
+/** Whether the candidates that count have room between them. */
+function hasRoom(view: RouterView, room: number, counts: (engine: number) => boolean): boolean {
+  let used = 0;
+  let engines = 0;
+  for (let place = 0; place < view.count; place++) {
+    const engine = view.candidates[place]!;
+    if (!counts(engine)) continue;
+    used += fullness(view, engine);
+    engines++;
+  }
+  return engines > 0 && used < room * engines;
+}

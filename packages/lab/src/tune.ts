@@ -1,0 +1,108 @@
+import { readScenario, traceSetting } from '@braess/cluster';
+import type { ScenarioSummary } from './run-scenario.js';
+import { sweepScenario } from './sweep.js';
+
+/** What a search makes least. */
+export const tuneAims = ['ttft-mean', 'ttft-p99', 'slo-missed'] as const;
+export type TuneAim = (typeof tuneAims)[number];
+
+export interface TuneOptions {
+  readonly file: string;
+  readonly settings?: readonly string[];
+  /** A trace other than the measured one: of a trace another seed makes no other sample. */
+  readonly trace?: string;
+  /** Values of each parameter of the decode policy; every combination is run. Default: those of `defaultGrids`. */
+  readonly grid?: Readonly<Record<string, readonly number[]>>;
+  readonly aim: TuneAim;
+  /** Requests of the slice. */
+  readonly requests: number;
+  /** Seed of the slice; a generated workload with another seed is another sample. */
+  readonly seed: string;
+  readonly out: string;
+  readonly parallel?: number;
+  readonly signal?: AbortSignal;
+  readonly onPoint?: (done: number, of: number) => void;
+}
+
+export interface TunePoint {
+  readonly parameters: Readonly<Record<string, number>>;
+  /** What the aim came to, null where the run failed or lost requests. */
+  readonly value: number | null;
+  readonly ttftMeanMs: number | null;
+  readonly ttftP99Ms: number | null;
+  readonly sloAttainment: number | null;
+  readonly error: string | null;
+}
+
+export interface Tuning {
+  readonly policy: string;
+  readonly aim: TuneAim;
+  readonly requests: number;
+  readonly seed: string;
+  readonly points: readonly TunePoint[];
+  readonly best: TunePoint | null;
+  readonly interrupted: boolean;
+}
+
+/** Grids of the policies with weights. Only ratios count, so one weight stays 1. */
+export const defaultGrids: Readonly<Record<string, Readonly<Record<string, readonly number[]>>>> = {
+  cla: { cacheWeight: [1], loadWeight: [0, 0.5, 1, 2, 5, 10, 20] },
+  weighted: { alpha: [1], beta: [0, 0.01, 0.1, 1], gamma: [0, 0.3, 1, 3] },
+};
+
+/**
+ * Searches the weights of a scenario's decode policy on a slice that is not measured: the same scenario with another seed, cut after so many requests.
+ * @throws RangeError when the policy has no grid and none is given, or the workload is a trace whose slice would be the measured one.
+ */
+export async function tuneScenario(options: TuneOptions): Promise<Tuning> {
+  const { file, aim, requests, seed, out, signal, onPoint, parallel } = options;
+  const settings = [...(options.settings ?? []), ...(options.trace === undefined ? [] : [traceSetting(options.trace)])];
+  const { scenario } = readScenario(file, settings);
+  if (scenario.workload.source.kind === 'trace' && options.trace === undefined)
+    throw new RangeError('the workload is a trace, whose first requests are those to be measured; tune on another one: --trace FILE');
+  const { policy } = scenario.router.decode ?? scenario.router;
+  const path = scenario.router.decode === undefined ? 'router.parameters' : 'router.decode.parameters';
+  const fixed = (scenario.router.decode ?? scenario.router).parameters;
+  const grid = options.grid ?? defaultGrids[policy];
+  if (grid === undefined)
+    throw new RangeError(
+      `policy '${policy}' has no grid of its own (${Object.keys(defaultGrids).join(', ')} have); give one with --grid name=a,b,c`,
+    );
+  if (aim === 'slo-missed' && scenario.workload.slo === undefined)
+    throw new RangeError('the aim slo-missed needs workload.slo in the scenario; give one, or aim at ttft-mean');
+  const combinations = combine(grid);
+  const sweep = await sweepScenario({
+    file,
+    settings: [...settings, `seed=${JSON.stringify(seed)}`, `workload.requests=${requests}`, 'telemetry.seriesSeconds=0'],
+    path,
+    values: combinations.map((parameters) => JSON.stringify({ ...fixed, ...parameters })),
+    out,
+    ...(parallel === undefined ? {} : { parallel }),
+    ...(signal === undefined ? {} : { signal }),
+    ...(onPoint === undefined ? {} : { onPoint }),
+  });
+  const points = sweep.points.map(({ summary, error }, index) => pointOf(combinations[index]!, summary, error, aim));
+  const valid = points.filter(({ value }) => value !== null);
+  const best = valid.length === 0 ? null : valid.reduce((low, point) => (point.value! < low.value! ? point : low));
+  return { policy, aim, requests, seed, points, best, interrupted: sweep.interrupted };
+}
+
+function combine(grid: Readonly<Record<string, readonly number[]>>): Record<string, number>[] {
+  return Object.entries(grid).reduce<Record<string, number>[]>(
+    (all, [name, values]) => all.flatMap((before) => values.map((value) => ({ ...before, [name]: value }))),
+    [{}],
+  );
+}
+
+function pointOf(parameters: Record<string, number>, summary: ScenarioSummary | null, error: string | null, aim: TuneAim): TunePoint {
+  const ttft = summary?.ttftMs ?? null;
+  const sloAttainment = summary?.sloAttainment ?? null;
+  const values: Record<TuneAim, number | null> = {
+    'ttft-mean': ttft?.mean ?? null,
+    'ttft-p99': ttft?.p99 ?? null,
+    'slo-missed': sloAttainment === null ? null : 1 - sloAttainment,
+  };
+  // Latencies of completed requests alone would praise a policy that loses the slow ones.
+  const value = summary === null || summary.lost > 0 ? null : values[aim];
+  return { parameters, value, ttftMeanMs: ttft?.mean ?? null, ttftP99Ms: ttft?.p99 ?? null, sloAttainment, error };
+}
