@@ -19,6 +19,9 @@ const replacements: readonly [holder: string, name: string, instead: string][] =
   ['', 'setImmediate', 'context.send(..., 0)'],
   ['', 'queueMicrotask', 'context.send(..., 0)'],
   ['', 'fetch', 'inject, which logs and replays external input'],
+  ['', 'console', "context.emit(record), or the run's observer and trace"],
+  ['process', 'stdout', "context.emit(record), or the run's observer and trace"],
+  ['process', 'stderr', "context.emit(record), or the run's observer and trace"],
   ['', 'SharedArrayBuffer', 'messages (actors share nothing)'],
   ['', 'Atomics', 'messages (actors share nothing)'],
   ['', 'WeakRef', 'strong references (collection is not reproducible)'],
@@ -26,7 +29,7 @@ const replacements: readonly [holder: string, name: string, instead: string][] =
 ];
 
 /**
- * Hides clocks, random numbers, timers and shared memory from handlers until the returned function is called: using one throws and names the
+ * Hides clocks, random numbers, timers, output and shared memory from handlers until the returned function is called: using one throws and names the
  * replacement. The kernel took its own clock and atomics before.
  */
 export function installGuards(): Restore {
@@ -78,5 +81,8 @@ function forbid(label: string, instead: string): unknown {
 }
 
 function refuse(label: string, instead: string): never {
-  throw new KernelError('forbidden', `${label} inside a handler would make the run irreproducible; use ${instead}`);
+  throw new KernelError(
+    'forbidden',
+    `${label} inside a handler: a run is reproducible and does no input or output of its own; use ${instead}`,
+  );
 }

@@ -337,6 +337,9 @@ describe('guards', () => {
     ['process.nextTick', () => process.nextTick(() => undefined)],
     ['Promise.prototype.then', () => Promise.resolve().then(() => undefined)],
     ['WeakRef', () => new WeakRef({})],
+    ['console', () => console.debug('')],
+    ['process.stdout', () => process.stdout.write('')],
+    ['process.stderr', () => process.stderr.write('')],
     ['FinalizationRegistry', () => new FinalizationRegistry(() => undefined)],
   ])('hide %s, and put it back', (name, use) => {
     const before = [globalThis.crypto, Promise.prototype.then, process.nextTick];
@@ -349,7 +352,9 @@ describe('guards', () => {
     } finally {
       restore();
     }
-    expect((found as Error).message).toContain(`${name} inside a handler would make the run irreproducible; use `);
+    expect((found as Error).message).toContain(
+      `${name} inside a handler: a run is reproducible and does no input or output of its own; use `,
+    );
     expect([globalThis.crypto, Promise.prototype.then, process.nextTick]).toEqual(before);
     expect(use).not.toThrow();
   });
