@@ -224,8 +224,9 @@ class ClusterBuilder {
         : { replicaSync: { frontends: this.#frontends, periodNs: Math.round(router.replicaSyncMs * 1e6), delayNs: this.#delays.control } }),
     };
     const kind = createFrontendKind(options);
-    // Where every token is sent, frontends do most of the work.
-    const weight = Math.max(1, (engines.length * (scenario.telemetry.streamTokens ? 16 : 0.25)) / router.frontends);
+    const engineWeight = engines.reduce((sum, engine) => sum + this.#weightOfEngine(engine), 0);
+    // Where every token is sent, taking them in is nearly as much work as sending them.
+    const weight = Math.max(1, (engineWeight * (scenario.telemetry.streamTokens ? 0.8 : 0.25)) / router.frontends);
     for (let index = 0; index < router.frontends; index++) {
       const parameters = router.frontendParameters[index];
       const setup = parameters === undefined ? undefined : { parameters };
@@ -429,10 +430,21 @@ class ClusterBuilder {
   #server(name: string): Cell {
     let cell = this.#cells.get(name);
     if (cell === undefined) {
-      cell = this.#world.cell(name, { class: 'server' });
+      cell = this.#world.cell(name, { class: 'server', weight: this.#weightOfServer(name) });
       this.#cells.set(name, cell);
     }
     return cell;
+  }
+
+  /** For placement: about how much its engines have to do. */
+  #weightOfServer(name: string): number {
+    return this.#plan.engines.reduce((sum, engine) => sum + (engine.server === name ? this.#weightOfEngine(engine) : 0), 0);
+  }
+
+  /** Where every token is sent, engines that decode have nearly all the work; else one that prefills has as much. */
+  #weightOfEngine({ group }: EnginePlan): number {
+    const sendsNoTokens = (this.#plan.groups[group] as GroupPlan).role === 'prefill';
+    return this.#plan.scenario.telemetry.streamTokens && sendsNoTokens ? 0.15 : 1;
   }
 
   #addClients(): void {

@@ -63,6 +63,8 @@ export class ShardEngine {
   tap: EventTap | undefined;
   eventCount = 0;
 
+  /** By actor, the latest of its promises: most sends lie past it, and need no look at the single ones. */
+  private readonly promisedUntilNs: Float64Array;
   private step = 0;
   private cancelledCount = 0;
   /** Of the message just posted: how many fields it has, and to which shard it left. */
@@ -127,6 +129,7 @@ export class ShardEngine {
     this.actorLines = new Int32Array(this.actorCount * actorWords);
     this.actorDoubles = new Float64Array(this.actorLines.buffer);
     this.recordLines = new Int32Array(this.actorCount * 3);
+    this.promisedUntilNs = new Float64Array(this.actorCount);
     this.states = new Array<unknown>(this.actorCount).fill(undefined);
     for (let actor = 0; actor < this.actorCount; actor++) {
       const at = actor * actorWords;
@@ -343,6 +346,7 @@ export class ShardEngine {
     const key = this.self * this.model.cellNames.length + cell;
     if (untilNs <= (this.promises.get(key) ?? 0)) return;
     this.promises.set(key, untilNs);
+    if (untilNs > (this.promisedUntilNs[this.self] as number)) this.promisedUntilNs[this.self] = untilNs;
     const line = this.self * actorWords;
     this.actorLines[line] = (this.actorLines[line] as number) | promisedFlag;
     this.gates?.raise(key, untilNs);
@@ -351,6 +355,7 @@ export class ShardEngine {
   /** Puts back a promise made before a checkpoint. */
   restorePromise(actor: number, key: number, untilNs: number): void {
     this.promises.set(key, untilNs);
+    this.promisedUntilNs[actor] = Math.max(untilNs, this.promisedUntilNs[actor] as number);
     this.actorLines[actor * actorWords] = (this.actorLines[actor * actorWords] as number) | promisedFlag;
     this.gates?.raise(key, untilNs);
   }
@@ -533,7 +538,10 @@ export class ShardEngine {
       ? this.model.lookahead.between(cell, toCell, this.classOfCell)
       : (this.byClass[(this.classOfCell[cell] as number) * this.classCount + (this.classOfCell[toCell] as number)] as number);
     if (!(delayNs >= least)) refuseCrossing(this.model, this.self, to, type, delayNs, least);
-    if (((this.actorLines[this.self * actorWords] as number) & promisedFlag) !== 0) {
+    if (
+      ((this.actorLines[this.self * actorWords] as number) & promisedFlag) !== 0 &&
+      timeNs < (this.promisedUntilNs[this.self] as number)
+    ) {
       const silentUntil = this.promises.get(this.self * this.model.cellNames.length + toCell) ?? 0;
       if (timeNs < silentUntil) refuseBroken(this.model, this.self, to, type, timeNs, silentUntil);
     }
