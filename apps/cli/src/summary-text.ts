@@ -33,6 +33,7 @@ export function summaryText(summary: ScenarioSummary, report: string | null): st
     );
   }
   if (summary.oracleFallbackSeconds > 0) lines.push(`without the network oracle: ${fixed(summary.oracleFallbackSeconds, 1)} s`);
+  if (summary.poa !== null) lines.push(poaLine(summary.poa));
   if (summary.lost > 0) lines.push(`LOST: ${fixed(summary.lost)} requests were rejected or failed (query the run for reasons)`);
   lines.push(...summary.warnings.map((warning) => `WARNING: ${warning}`));
   if (summary.pacing !== null) {
@@ -46,6 +47,14 @@ export function summaryText(summary: ScenarioSummary, report: string | null): st
     `run folder ${summary.folder}${report === null ? '' : `, report ${report}`}`,
   );
   return lines.join('\n');
+}
+
+function poaLine({ value, snapshots, brokenSeconds, leadSeconds }: NonNullable<ScenarioSummary['poa']>): string {
+  const broken =
+    brokenSeconds === null
+      ? ''
+      : `; the TTFT objective broke at ${fixed(brokenSeconds, 1)} s, ${leadSeconds === null ? 'with no warning by PoA-hat' : `PoA-hat had risen ${fixed(leadSeconds, 1)} s before`}`;
+  return `PoA-hat ${value === null ? 'undefined' : fixed(value, 2)} over ${fixed(snapshots)} moments${broken}`;
 }
 
 /** A sweep as one table and a plot of goodput (TTFT where there is no SLO), the knee marked. */

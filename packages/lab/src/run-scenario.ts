@@ -91,6 +91,8 @@ export interface ScenarioSummary extends FolderSummary {
   readonly faults: readonly string[];
   /** What makes results doubtful, such as lookups outside a timing table. */
   readonly warnings: readonly string[];
+  /** What the price-of-anarchy actor found; null without one. */
+  readonly poa: PoaSummary | null;
   /** Requests rejected or failed, or left over at the end of a run that ended by itself. */
   readonly lost: number;
 }
@@ -269,7 +271,30 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
     oracleFallbackSeconds: recorder.oracleFallbackNs / 1e9 / read.scenario.router.frontends,
     faults,
     warnings: recorder.warnings(),
+    poa: read.scenario.telemetry.poa === undefined ? null : poaSummary(recorder.poa),
     lost: summary.rejected + summary.failed + (endedByItself ? summary.inFlight : 0),
+  };
+}
+
+/** PoA-hat over a whole run: sum of realised latencies / sum of best assignments, over all snapshots that had a value. */
+export interface PoaSummary {
+  readonly value: number | null;
+  readonly snapshots: number;
+  /** How long before the TTFT objective first broke PoA-hat left its calm level, seconds; null: it did not before, or nothing broke. */
+  readonly leadSeconds: number | null;
+  /** When the objective first broke, seconds; null: never, or there is none. */
+  readonly brokenSeconds: number | null;
+}
+
+function poaSummary({ snapshots, lead }: RunRecorder['poa']): PoaSummary {
+  const defined = snapshots.filter(({ denominatorSeconds }) => denominatorSeconds > 0);
+  const sum = (of: (sample: (typeof defined)[number]) => number): number => defined.reduce((total, sample) => total + of(sample), 0);
+  return {
+    value:
+      defined.length === 0 ? null : sum(({ numeratorSeconds }) => numeratorSeconds) / sum(({ denominatorSeconds }) => denominatorSeconds),
+    snapshots: defined.length,
+    leadSeconds: lead === null || lead.alarmNs < 0 ? null : (lead.brokenNs - lead.alarmNs) / 1e9,
+    brokenSeconds: lead === null ? null : lead.brokenNs / 1e9,
   };
 }
 

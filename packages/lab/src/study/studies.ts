@@ -1,11 +1,12 @@
 import { setMaxListeners } from 'node:events';
 import { performance } from 'node:perf_hooks';
 import { MeasurePool } from '../measure-pool.js';
+import { mechanismStudy } from './mechanisms.js';
 import { oscillationStudy } from './oscillation.js';
 import type { Study, StudyResult } from './study.js';
 import { whenWorthItStudy } from './when-worth-it.js';
 
-const studies: readonly Study[] = [oscillationStudy, whenWorthItStudy];
+const studies: readonly Study[] = [mechanismStudy, oscillationStudy, whenWorthItStudy];
 
 /** The study of a name, or undefined. */
 export function studyNamed(name: string): Study | undefined {
