@@ -80,14 +80,15 @@ export function answerByTier(
     tierLoads[tier + 1] = congestion[tier]!;
     tierTimes[tier + 1] = (transferBytes / (bytesPerSecond[tier]! * (1 - congestion[tier]!))) * 1e9 + latencyNs[tier]!;
   }
+  const { tier: tierOf, bytesPerSecond: rateOf, latencyNs: latencyOf, congestion: loadOf, transferNs: timeOf } = answer;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
-    const row = tiers[engine]! + 1;
-    answer.tier[engine] = row - 1;
-    answer.bytesPerSecond[engine] = tierRates[row]!;
-    answer.latencyNs[engine] = tierLatencies[row]!;
-    answer.congestion[engine] = tierLoads[row]!;
-    answer.transferNs[engine] = tierTimes[row]!;
+    const row = (tiers[engine]! + 1) | 0;
+    tierOf[engine] = row - 1;
+    rateOf[engine] = tierRates[row]!;
+    latencyOf[engine] = tierLatencies[row]!;
+    loadOf[engine] = tierLoads[row]!;
+    timeOf[engine] = tierTimes[row]!;
   }
 }
 

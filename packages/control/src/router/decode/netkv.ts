@@ -43,7 +43,9 @@ function scoreAndChoose(view: RouterView, request: RouterRequest, given: Paramet
   const pathCongestion = network === null || step.congestion !== 'path' ? null : network.pathCongestion;
   const own = network === null || !step.own ? null : given.inFlight === 'tier' ? view.tierTransfers : view.sourceTransfers;
   const reported = given.load === 'report';
-  const tokenShare = blockTokens / request.inputTokens;
+  const { inputTokens } = request;
+  const tokenShare = blockTokens / inputTokens;
+  const prefillTokens = view.stage === routerStage.prefill ? engines.activePrefillTokens : null;
   let best = -1;
   let low = Number.POSITIVE_INFINITY;
   let ties = 0;
@@ -68,11 +70,12 @@ function scoreAndChoose(view: RouterView, request: RouterRequest, given: Paramet
     const most = maxSequences[engine]! | 0;
     const all = (reported ? runningSequences[engine]! + waitingSequences[engine]! : activeRequests[engine]!) | 0;
     const batch = reported ? runningSequences[engine]! | 0 : Math.min(all, most);
-    const contextNs = contextTokenNs[engine]! * blockTokens * (reported ? usedBlocks[engine]! : activeBlocks[engine]!);
+    const tokenNs = contextTokenNs[engine]!;
+    const contextNs = tokenNs * (blockTokens * (reported ? usedBlocks[engine]! : activeBlocks[engine]!) + inputTokens);
     const start = passStart[engine]! | 0;
-    let ns = passNs[start + Math.min(batch + 1, most)]! + contextNs + contextTokenNs[engine]! * request.inputTokens;
-    if (all > most) ns += (all - most) * (passNs[start + Math.min(batch, most)]! + contextNs);
-    if (view.stage === routerStage.prefill) ns = engines.activePrefillTokens[engine]!;
+    let ns = passNs[start + Math.min(batch + 1, most)]! + contextNs;
+    if (all > most) ns += (all - most) * (passNs[start + Math.min(batch, most)]! + contextNs - tokenNs * inputTokens);
+    if (prefillTokens !== null) ns = prefillTokens[engine]!;
     const score = seconds + ns * 1e-9;
     scores[engine] = score;
     if (score < low) {
