@@ -34,6 +34,8 @@ export interface MeasureTask {
   readonly series?: readonly string[];
   /** Stretches to measure by themselves. */
   readonly windows?: readonly MeasureWindow[];
+  /** The tenants' summaries count requests with at least so many output tokens (default 0). */
+  readonly tenantOutputTokens?: number;
 }
 
 /** Samples of one series, in order of time; `entity` is an actor's name, '' for the cluster. */
@@ -64,7 +66,13 @@ export interface Measurement {
  * Runs a scenario on this thread and keeps its numbers only: no run folder, no series, no decisions. The same fingerprint as `runScenario`.
  * @throws ScenarioError, TraceError, KernelError; Error when requests do not add up.
  */
-export async function measureScenario({ file, settings, series = [], windows = [] }: MeasureTask): Promise<Measurement> {
+export async function measureScenario({
+  file,
+  settings,
+  series = [],
+  windows = [],
+  tenantOutputTokens = 0,
+}: MeasureTask): Promise<Measurement> {
   const read = readScenario(file, [
     ...settings,
     'telemetry.decisionsEvery=0',
@@ -99,7 +107,7 @@ export async function measureScenario({ file, settings, series = [], windows = [
   return {
     summary,
     series: seriesOf(tables, series),
-    tenants: tenantSummaries(scenario, table, tables, recorder, summary.simulatedSeconds),
+    tenants: tenantSummaries(scenario, table, tables, recorder, summary.simulatedSeconds, tenantOutputTokens),
     moves: movesOf(tables),
     transfersByTier: countTiers(tables.requests.segments, state.warmupNs),
     windows: measureWindows(tables, recorder.poa.snapshots, windows),
@@ -156,21 +164,23 @@ function tenantSummaries(
   tables: RunTables,
   recorder: RunRecorder,
   simulatedSeconds: number,
+  leastOutputTokens: number,
 ): Record<string, RunSummary> {
   if (table.tenantNames.length < 2) return {};
   return Object.fromEntries(
     table.tenantNames.map((name, tenant) => {
       const state = createSummaryState(summaryOptions(scenario, table));
-      for (const segment of tables.requests.segments) addSegmentToSummary(state, rowsOfTenant(segment, tenant));
+      for (const segment of tables.requests.segments) addSegmentToSummary(state, rowsOfTenant(segment, tenant, leastOutputTokens));
       return [name, finishSummary(state, recorder.itl, simulatedSeconds * 1e9)];
     }),
   );
 }
 
-/** The rows of a segment that belong to a tenant. */
-function rowsOfTenant(segment: RequestSegment, tenant: number): RequestSegment {
+/** The rows of a segment that belong to a tenant and are long enough. */
+function rowsOfTenant(segment: RequestSegment, tenant: number, leastOutputTokens: number): RequestSegment {
   const rows: number[] = [];
-  for (let row = 0; row < segment.rows; row++) if (segment.tenantId[row] === tenant) rows.push(row);
+  for (let row = 0; row < segment.rows; row++)
+    if (segment.tenantId[row] === tenant && (segment.outputTokens[row] as number) >= leastOutputTokens) rows.push(row);
   const columns = Object.entries(segment).map(([name, column]) => [
     name,
     typeof column === 'object' ? rows.map((row) => (column as ArrayLike<number>)[row]) : column,

@@ -253,7 +253,10 @@ const routerSchema = z.strictObject({
   kvEventMs: z.number().min(0).default(0).describe('How long KV events are gathered; 0 sends them as they happen'),
   queue: z
     .strictObject({
-      order: z.enum(['fcfs', 'wspt']).default('fcfs').describe('wspt: least tokens to compute over (1 + priority) first'),
+      order: z
+        .enum(['fcfs', 'wspt', 'fair'])
+        .default('fcfs')
+        .describe('wspt: least tokens to compute over (1 + priority) first; fair: equal prompt tokens for every tenant that waits'),
       limit: count('Requests that may wait when all engines are busy', 0).default(65_536),
       maxEngineRequests: count('Requests after which an engine counts as busy; default never').optional(),
       maxEnginePrefillTokens: count('Prompt tokens to compute after which an engine counts as busy; default never').optional(),
