@@ -209,6 +209,14 @@ const cases: Record<string, Case> = {
     ground: ['faults=[{kind: link-share, atSeconds: 0.5, from: pod0/rack0/node0/nic0, to: pod0/rack0/leaf0, share: 0}]'],
     set: 'cluster.fabric.unreachableAfterSeconds=0.2',
   },
+  'cluster.fabric.shards': {
+    ground: [
+      ...busy,
+      'serving=[{count: 1, role: prefill, tensorParallel: 2}, {count: 1, role: decode, tensorParallel: 2}]',
+      'cluster.topology.spinesPerPod=2',
+    ],
+    set: 'cluster.fabric.shards=per-gpu',
+  },
   'cluster.fabric.onOff': {
     ground: busy,
     set: 'cluster.fabric.onOff=[{from: pod0/rack0/node0/gpu1, to: pod0/rack1/node0/gpu0, bytesPerSecond: 4.0e+10, meanOnMs: 20, meanOffMs: 20}]',

@@ -59,6 +59,12 @@ const topologySchema = z.strictObject({
 const fabricSchema = z.strictObject({
   fidelity: z.enum(['flow', 'chunk']).default('flow').describe('flow: max-min fair rates; chunk: store and forward through port queues'),
   chunkBytes: count('Bytes that move as one at chunk fidelity').default(65_536),
+  shards: z
+    .enum(['aggregate', 'per-gpu'])
+    .default('aggregate')
+    .describe(
+      'How the KV of a tensor-parallel group moves: as one flow over the summed links of its GPUs, or one flow a GPU over its own NIC',
+    ),
   delayUs: positive('Engine to fabric, one way, us: posting a transfer').default(5),
   noticeUs: positive('Least time until the end of a transfer is noticed at the engine, us (a polling thread; assumed)').default(50),
   avoidBelowShare: share('Where hashing has a choice, links below this share of their capacity are passed over').default(0),
