@@ -1,5 +1,6 @@
 export { clientAnswers } from './client-plan.js';
 export * from './load-workload.js';
+export { tierInventory } from './network-site.js';
 export * from './plan.js';
 export { type PoaActorOptions, poaActorKind } from './poa-actor.js';
 export { type ClusterParameters, default as clusterProgram } from './program.js';

@@ -1,5 +1,5 @@
 import { type EngineProfile, type NetworkSite, networkTiers } from '@braess/control';
-import { createRoutes, LINK_CLASSES, type LinkClass, pathStages, type Topology, tier, tierNominals } from '@braess/fabric';
+import { buildTopology, createRoutes, LINK_CLASSES, type LinkClass, pathStages, type Topology, tier, tierNominals } from '@braess/fabric';
 import { createCurve, decodeCurve } from '@braess/serving';
 import type { ClusterPlan, GroupPlan } from './plan.js';
 
@@ -59,6 +59,11 @@ export function networkSite(topology: Topology, plan: ClusterPlan): NetworkSite 
 
 function roleOf(plan: ClusterPlan, engine: number): GroupPlan['role'] {
   return (plan.groups[plan.engines[engine]!.group] as GroupPlan).role;
+}
+
+/** What the inventory says of each network distance (same node, rack, pod, across pods, across zones), without building a run. */
+export function tierInventory(plan: ClusterPlan): Pick<NetworkSite, 'tierBytesPerSecond' | 'tierLatencyNs' | 'tierBackground'> {
+  return networkSite(buildTopology(plan.topologySpec), plan);
 }
 
 /** What a scheduler may know of the engines of a group beforehand: limits, and the times of decode passes by its timing model. */

@@ -81,7 +81,7 @@ class ClusterBuilder {
   readonly #frontends: ActorReference[] = [];
   readonly #clients: ActorReference[] = [];
   readonly #gpus = new Map<string, ActorReference>();
-  readonly #nodesOfEngine = new Map<number, readonly number[]>();
+  readonly #nodeOfEngine = new Map<number, number>();
   readonly #tiers = new Map<string, ActorReference>();
   #planner: ActorReference[] = [];
   readonly #controller: ActorReference[] = [];
@@ -293,7 +293,7 @@ class ClusterBuilder {
         seriesNs: this.#parameters.seriesNs,
         fabric: this.#fabric,
         endpointOf: this.#endpointOf,
-        nodeOfEngine: (engine) => this.#nodesOf(engine)[0] as number,
+        nodeOfEngine: (engine) => this.#nodeOf(engine),
         storageNode: storageNodeOf(this.#topology),
         evictionOf: (tier) => cachePolicy(this.#plan.policies.tierEvictions[tier] as PolicySpec, this.#plan.policies.baseDirectory),
       },
@@ -359,7 +359,7 @@ class ClusterBuilder {
             fabric: {
               actor: this.#fabric,
               delayNs: server,
-              nodesOf: (engine: number) => this.#nodesOf(engine),
+              nodeOf: (engine: number) => this.#nodeOf(engine),
               ...(this.#endpointOf === undefined ? {} : { endpointOf: this.#endpointOf }),
             },
           }),
@@ -393,15 +393,14 @@ class ClusterBuilder {
     return { promises: [...toControl, { to: this.#fabric, delayNs: server }], sendsTo: ['control', 'server', 'fabric', 'storage'] };
   }
 
-  /** Nodes of the topology where an engine, by actor id, sends and receives KV: its first GPU for all, or each with its part. */
-  #nodesOf(engine: number): readonly number[] {
-    if (this.#nodesOfEngine.size === 0) {
-      const apart = this.#plan.scenario.cluster.fabric.shards === 'per-gpu';
+  /** Node of the topology where an engine, by actor id, sends and receives KV: its first GPU. */
+  #nodeOf(engine: number): number {
+    if (this.#nodeOfEngine.size === 0) {
       this.#plan.engines.forEach(({ gpus }, index) => {
-        this.#nodesOfEngine.set((this.#engines[index] as EngineEntry).actor.id, apart ? gpus : gpus.slice(0, 1));
+        this.#nodeOfEngine.set((this.#engines[index] as EngineEntry).actor.id, gpus[0] as number);
       });
     }
-    return this.#nodesOfEngine.get(engine) as readonly number[];
+    return this.#nodeOfEngine.get(engine) as number;
   }
 
   #addEngine(plan: EnginePlan, kind: EngineKind, gpu: GpuKind, profile: EngineProfile, tiers: ServerTiers): void {

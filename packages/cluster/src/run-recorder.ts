@@ -318,6 +318,10 @@ export class RunRecorder implements RecordSink {
       this.#entityOfLink.set(link, entity);
     }
     this.#sample(record, 'link_use', entity, utilisation);
+    if (record.type !== 'portUse') return;
+    const [, , , , marks, pausedNs] = record.fields as [number, number, number, number, number, number];
+    if (marks > 0) this.#sample(record, 'link_marks', entity, marks);
+    if (pausedNs > 0) this.#sample(record, 'link_paused_seconds', entity, pausedNs / 1e9);
   }
 
   #sample(record: RunRecord, name: string, entity: number, value: number): void {

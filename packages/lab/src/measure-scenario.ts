@@ -34,9 +34,12 @@ export interface MeasureTask {
   readonly series?: readonly string[];
   /** Stretches to measure by themselves. */
   readonly windows?: readonly MeasureWindow[];
-  /** The tenants' summaries count requests with at least so many output tokens (default 0). */
-  readonly tenantOutputTokens?: number;
+  /** Columns of the requests to keep; none by default. */
+  readonly columns?: readonly RequestColumn[];
 }
+
+/** A column of numbers of the requests. */
+export type RequestColumn = Exclude<keyof RequestSegment, 'rows'>;
 
 /** Samples of one series, in order of time; `entity` is an actor's name, '' for the cluster. */
 export interface MeasuredSeries {
@@ -52,8 +55,12 @@ export interface Measurement {
   readonly transfersByTier: readonly number[];
   /** The series asked for, by name; one that had no sample is missing. */
   readonly series: Readonly<Record<string, MeasuredSeries>>;
+  /** The columns asked for, one value a completed request after the warm-up, in the order in which they ended. */
+  readonly columns: Readonly<Partial<Record<RequestColumn, readonly number[]>>>;
   /** The same summary of each tenant's requests alone, where there are several tenants; ITL is that of all. */
   readonly tenants: Readonly<Record<string, RunSummary>>;
+  /** Time decisions were made without the network oracle, a frontend on average. */
+  readonly oracleFallbackSeconds: number;
   /** What planners and controllers did, in order of time. */
   readonly moves: readonly { readonly timeNs: number; readonly policy: string; readonly target: string; readonly note: string }[];
   /** One for each window of the task. */
@@ -66,13 +73,7 @@ export interface Measurement {
  * Runs a scenario on this thread and keeps its numbers only: no run folder, no series, no decisions. The same fingerprint as `runScenario`.
  * @throws ScenarioError, TraceError, KernelError; Error when requests do not add up.
  */
-export async function measureScenario({
-  file,
-  settings,
-  series = [],
-  windows = [],
-  tenantOutputTokens = 0,
-}: MeasureTask): Promise<Measurement> {
+export async function measureScenario({ file, settings, series = [], windows = [], columns = [] }: MeasureTask): Promise<Measurement> {
   const read = readScenario(file, [
     ...settings,
     'telemetry.decisionsEvery=0',
@@ -107,13 +108,25 @@ export async function measureScenario({
   return {
     summary,
     series: seriesOf(tables, series),
-    tenants: tenantSummaries(scenario, table, tables, recorder, summary.simulatedSeconds, tenantOutputTokens),
+    columns: columnsOf(tables.requests.segments, state.warmupNs, columns),
+    tenants: tenantSummaries(scenario, table, tables, recorder, summary.simulatedSeconds),
+    oracleFallbackSeconds: recorder.oracleFallbackNs / 1e9 / scenario.router.frontends,
     moves: movesOf(tables),
     transfersByTier: countTiers(tables.requests.segments, state.warmupNs),
     windows: measureWindows(tables, recorder.poa.snapshots, windows),
     fingerprint: result.fingerprint,
     events: result.eventCount,
   };
+}
+
+function columnsOf(segments: readonly RequestSegment[], warmupNs: number, wanted: readonly RequestColumn[]): Measurement['columns'] {
+  const found: Partial<Record<RequestColumn, number[]>> = Object.fromEntries(wanted.map((name) => [name, []]));
+  if (wanted.length === 0) return found;
+  for (const segment of segments)
+    for (let row = 0; row < segment.rows; row++)
+      if (segment.outcome[row] === OUTCOME.completed && (segment.arrivalNs[row] as number) >= warmupNs)
+        for (const name of wanted) found[name]?.push(segment[name][row] as number);
+  return found;
 }
 
 function countTiers(segments: readonly RequestSegment[], warmupNs: number): number[] {
@@ -164,23 +177,21 @@ function tenantSummaries(
   tables: RunTables,
   recorder: RunRecorder,
   simulatedSeconds: number,
-  leastOutputTokens: number,
 ): Record<string, RunSummary> {
   if (table.tenantNames.length < 2) return {};
   return Object.fromEntries(
     table.tenantNames.map((name, tenant) => {
       const state = createSummaryState(summaryOptions(scenario, table));
-      for (const segment of tables.requests.segments) addSegmentToSummary(state, rowsOfTenant(segment, tenant, leastOutputTokens));
+      for (const segment of tables.requests.segments) addSegmentToSummary(state, rowsOfTenant(segment, tenant));
       return [name, finishSummary(state, recorder.itl, simulatedSeconds * 1e9)];
     }),
   );
 }
 
-/** The rows of a segment that belong to a tenant and are long enough. */
-function rowsOfTenant(segment: RequestSegment, tenant: number, leastOutputTokens: number): RequestSegment {
+/** The rows of a segment that belong to a tenant. */
+function rowsOfTenant(segment: RequestSegment, tenant: number): RequestSegment {
   const rows: number[] = [];
-  for (let row = 0; row < segment.rows; row++)
-    if (segment.tenantId[row] === tenant && (segment.outputTokens[row] as number) >= leastOutputTokens) rows.push(row);
+  for (let row = 0; row < segment.rows; row++) if (segment.tenantId[row] === tenant) rows.push(row);
   const columns = Object.entries(segment).map(([name, column]) => [
     name,
     typeof column === 'object' ? rows.map((row) => (column as ArrayLike<number>)[row]) : column,

@@ -1,55 +1,14 @@
 import { loadWorkload, readScenario } from '@braess/cluster';
 import { runStudy, studyNamed } from '@braess/lab';
 import { describe, expect, it } from 'vitest';
+import { asks, madeUp, runOfStudy, type Study, type Task } from './made-up-runs.js';
 import { aggregated, disaggregated, testFile } from './small-runs.js';
-
-type Study = NonNullable<ReturnType<typeof studyNamed>>;
-type Context = Parameters<Study['run']>[0];
-type Task = Parameters<Context['measureAll']>[0][number];
-type Run = Awaited<ReturnType<Context['measureAll']>>[number];
-
-/** A run of made-up times. */
-function madeUp(ttftMs: number, transferMs: number, transfersByTier: readonly number[] = [0, 0, 1, 1, 0]): Run {
-  const all = (mean: number) => ({ mean, p50: mean, p90: mean, p99: mean });
-  return {
-    summary: {
-      ttftMs: all(ttftMs),
-      transferMs: all(transferMs),
-      itlMs: all(10),
-      completed: 100,
-      submitted: 100,
-      simulatedSeconds: 50,
-      sloAttainment: 1,
-    },
-    transfersByTier,
-    series: {},
-    tenants: {},
-    moves: [],
-    fingerprint: '',
-    events: 0,
-  } as unknown as Run;
-}
-
-async function study(name: string, runOf: (task: Task) => Run, scenario?: string) {
-  const tasks: Task[] = [];
-  const result = await (studyNamed(name) as Study).run({
-    quick: true,
-    ...(scenario === undefined ? {} : { scenario }),
-    measureAll: async (asked) => {
-      tasks.push(...asked);
-      return asked.map(runOf);
-    },
-  });
-  return { ...result, tasks };
-}
-
-const asks = (task: Task, policy: string): boolean => task.settings.includes(`router.decode={ policy: ${policy} }`);
 
 describe('study when-worth-it', () => {
   it('gains are those of the runs, and the finding follows them', async () => {
     const times = (netkv: number) => (task: Task) =>
       asks(task, 'netkv') ? madeUp(netkv, 100) : asks(task, 'cla') ? madeUp(1000, 250) : madeUp(1250, 500);
-    const gainful = await study('when-worth-it', times(880));
+    const gainful = await runOfStudy('when-worth-it', times(880));
     const { head, rows } = gainful.tables[0]!;
     const column = (name: string): unknown[] => rows.map((row) => row[head.indexOf(name)]);
     for (const gain of column('gain on cla (%)')) expect(gain).toBeCloseTo(12, 9);
@@ -59,7 +18,7 @@ describe('study when-worth-it', () => {
     expect(gainful.finding).toContain('worth it at every length');
     expect(gainful.finding).toContain('greatest gain on cla is 12.0 %');
 
-    const useless = await study('when-worth-it', times(1000));
+    const useless = await runOfStudy('when-worth-it', times(1000));
     expect(useless.finding).toContain('nowhere worth it');
     expect(new Set(useless.tables[0]!.rows.map((row) => row[head.indexOf('worth it')]))).toEqual(new Set(['not']));
     // The article goes by context alone, so it agrees where it says not.
@@ -67,7 +26,7 @@ describe('study when-worth-it', () => {
   });
 
   it('asks for prompts of each length, with the KV of the model', async () => {
-    const { tables, tasks } = await study('when-worth-it', () => madeUp(1, 0.5));
+    const { tables, tasks } = await runOfStudy('when-worth-it', () => madeUp(1, 0.5));
     const { head, rows } = tables[0]!;
     // Llama-3.1-70B: 80 layers, 8 KV heads of 128, keys and values, 2 bytes.
     for (const row of rows) {
@@ -84,13 +43,15 @@ describe('study when-worth-it', () => {
 
   it('studies a scenario of yours, says what does not fit, and refuses one that moves no KV', async () => {
     const file = testFile('yours.yaml', disaggregated);
-    const { tables, tasks } = await study('when-worth-it', () => madeUp(1, 0.5), file);
+    const { tables, tasks } = await runOfStudy('when-worth-it', () => madeUp(1, 0.5), file);
     expect(new Set(tasks.map((task) => task.file))).toEqual(new Set([file]));
     const { head, rows } = tables[0]!;
     expect(rows[0]![0]).toBe('your topology');
     expect(rows.at(-1)![head.indexOf('worth it')]).toMatch(/^the window ends at \d+|^an engine has room for \d+/);
     expect(rows.at(-1)![head.indexOf('TTFT, cla (ms)')]).toBeNull();
-    await expect(study('when-worth-it', () => madeUp(1, 1), testFile('whole.yaml', aggregated))).rejects.toThrow(/aggregated engines only/);
+    await expect(runOfStudy('when-worth-it', () => madeUp(1, 1), testFile('whole.yaml', aggregated))).rejects.toThrow(
+      /aggregated engines only/,
+    );
     await expect(runStudy(studyNamed('oscillation') as Study, { quick: true, scenario: file })).rejects.toThrow(/leave --scenario out/);
   });
 });

@@ -56,3 +56,8 @@ export function said(value: number | null | undefined, decimals = 1): string {
 export function percent(share: number | null | undefined, decimals = 1): string {
   return share === null || share === undefined || Number.isNaN(share) ? 'n/a' : `${(100 * share).toFixed(decimals)} %`;
 }
+
+/** A change in percent, with its sign, for a sentence. */
+export function signed(percentage: number): string {
+  return `${percentage >= 0 ? '+' : ''}${said(percentage)} %`;
+}

@@ -221,7 +221,7 @@ function findingOf(name: string, outcomes: readonly Outcome[]): string {
   const [first, last] = [outcomes[0]!, outcomes.at(-1)!];
   const times = (of: (outcome: Outcome) => number): string => said(of(last) / of(first), 0);
   return (
-    `${name}: choosing the decode engine by the network is ${worth}; the greatest gain on cla is ${said(gainOf(best))} % at ${lengthText(best.at.contextTokens)}, and it is above nothing beyond doubt at ${sure} of ${outcomes.length} lengths. ` +
+    `${name}: choosing the decode engine by the network is ${worth}; the greatest gain on cla is ${said(gainOf(best))} % at ${lengthText(best.at.contextTokens)}, and its interval lies above 0 at ${sure} of ${outcomes.length} lengths. ` +
     `The network's share of TTFT goes from ${percent(Math.min(...shares))} (${lengthText(least.at.contextTokens)}) to ${percent(Math.max(...shares))} (${lengthText(most.at.contextTokens)}): ` +
     `from ${lengthText(first.at.contextTokens)} to ${lengthText(last.at.contextTokens)} transfers became ${times(({ transferMs }) => transferMs)} times as long, all before them ${times(({ ttftMs, transferMs }) => ttftMs - transferMs)} times. ` +
     `The article's table agrees at ${agreed} of ${outcomes.length} lengths.`

@@ -7,7 +7,7 @@ export type PrometheusType = 'counter' | 'gauge' | 'histogram';
  */
 export interface MetricName {
   series: string | null;
-  unit: 'requests' | 'sequences' | 'share' | 'tokens' | 'seconds' | 'bytes' | 'blocks' | 'engines' | 'ratio' | 'per second';
+  unit: 'requests' | 'sequences' | 'share' | 'tokens' | 'seconds' | 'bytes' | 'blocks' | 'engines' | 'ratio' | 'per second' | 'chunks';
   /** Who has it: the cluster as a whole, an engine, a GPU, a link or a host. */
   of: 'cluster' | 'frontend' | 'engine' | 'gpu' | 'link' | 'host' | 'router';
   prometheus: string;
@@ -49,6 +49,16 @@ export const METRIC_NAMES: readonly MetricName[] = [
   metric('flop_use', 'share', 'gpu', 'DCGM_FI_PROF_PIPE_TENSOR_ACTIVE', null, 'gauge', 'Share of the tensor FLOPs in use'),
   metric('hbm_bandwidth_use', 'share', 'gpu', 'DCGM_FI_PROF_DRAM_ACTIVE', null, 'gauge', 'Share of the HBM bandwidth in use'),
   metric('link_use', 'share', 'link', 'braess_link_utilization_ratio', null, 'gauge', 'Share of the link bandwidth in use'),
+  metric('link_marks', 'chunks', 'link', 'braess_link_ecn_marked_chunks', null, 'gauge', 'Chunks marked in the period (chunk fidelity)'),
+  metric(
+    'link_paused_seconds',
+    'seconds',
+    'link',
+    'braess_link_paused_seconds',
+    null,
+    'gauge',
+    'Time the sender was paused (PFC) in the period (chunk fidelity)',
+  ),
   metric('inflight_requests', 'requests', 'frontend', 'dynamo_frontend_inflight_requests', null, 'gauge', 'Requests in flight'),
   metric('queued_requests', 'requests', 'frontend', 'dynamo_frontend_queued_requests', null, 'gauge', 'Requests before their first token'),
   metric(
