@@ -155,12 +155,14 @@ function takeSnapshot(options: PoaActorOptions, state: PoaState, context: Contex
   let old = 0;
   while (old < recent.length && recent[old]!.endNs <= fromNs) old++;
   recent.splice(0, old);
-  const meanSeconds = recent.length === 0 ? Number.NaN : recent.reduce((sum, { latencyNs }) => sum + latencyNs, 0) / recent.length / 1e9;
-  const hat = evaluate(options, inFlight, state.loads, new Array(inFlight).fill(meanSeconds));
+  let latencyNs = 0;
+  for (const request of recent) latencyNs += request.latencyNs;
+  const meanSeconds = recent.length === 0 ? Number.NaN : latencyNs / recent.length / 1e9;
+  const hat = evaluate(options, inFlight, state.loads, new Float64Array(inFlight).fill(meanSeconds));
   pushPoa(state.window, atNs, hat);
   const value = hat.status === 'defined' ? hat.value : Number.NaN;
-  const ttftP99Ms = percentile99(recent.map(({ ttftNs }) => ttftNs)) / 1e6;
-  const itlP99Ms = percentile99(recent.map(({ itlNs }) => itlNs)) / 1e6;
+  const ttftP99Ms = percentile99(recent, 'ttftNs') / 1e6;
+  const itlP99Ms = percentile99(recent, 'itlNs') / 1e6;
   context.emit(poaLive, atNs, value, poaOverWindow(state.window, atNs) ?? Number.NaN, ttftP99Ms, itlP99Ms, recent.length);
   watch(options, state, context, atNs, value, ttftP99Ms);
 }
@@ -188,7 +190,7 @@ function closeSnapshots(options: PoaActorOptions, state: PoaState, context: Cont
       open.push(snapshot);
       continue;
     }
-    const hat = evaluate(options, inFlight, loads, latencySeconds);
+    const hat = evaluate(options, inFlight, loads, Float64Array.from(latencySeconds.slice(0, inFlight)));
     const inService = loads.reduce((sum, load) => sum + load, 0);
     if (hat.status === 'defined')
       context.emit(poaSnapshot, atNs, hat.value, hat.numeratorSeconds, hat.denominatorSeconds, inFlight, inService);
@@ -198,18 +200,24 @@ function closeSnapshots(options: PoaActorOptions, state: PoaState, context: Cont
 }
 
 /** PoA-hat of `inFlight` rows: those on a worker by its load, the rest waits upstream. Rows of one worker cost alike, so which is which does not matter. */
-function evaluate(options: PoaActorOptions, inFlight: number, loads: Int32Array, latencySeconds: readonly number[]): PoaHat {
+function evaluate(options: PoaActorOptions, inFlight: number, loads: Int32Array, realisedLatencySeconds: Float64Array): PoaHat {
   const workerOfRequest = new Int32Array(inFlight).fill(-1);
   let row = 0;
-  for (const [worker, load] of loads.entries()) for (let n = 0; n < load && row < inFlight; n++) workerOfRequest[row++] = worker;
+  for (let worker = 0; worker < loads.length; worker++) {
+    const end = Math.min(inFlight, row + loads[worker]!);
+    workerOfRequest.fill(worker, row, end);
+    row = end;
+  }
   const latency = new Array<SaturatingLatency>(loads.length).fill(options.latency);
-  return poaHat({ workerOfRequest, realisedLatencySeconds: Float64Array.from(latencySeconds.slice(0, inFlight)) }, latency, options.poa);
+  return poaHat({ workerOfRequest, realisedLatencySeconds }, latency, options.poa);
 }
 
 /** Nearest-rank P99 of the values that are there (not below 0); NaN without any. */
-function percentile99(values: readonly number[]): number {
-  const sorted = values.filter((value) => value >= 0).sort((a, b) => a - b);
-  return sorted.length === 0 ? Number.NaN : sorted[Math.ceil(0.99 * sorted.length) - 1]!;
+function percentile99(recent: readonly EndedRequest[], key: 'ttftNs' | 'itlNs'): number {
+  const values = new Float64Array(recent.length);
+  let count = 0;
+  for (const request of recent) if (request[key] >= 0) values[count++] = request[key];
+  return count === 0 ? Number.NaN : values.subarray(0, count).sort()[Math.ceil(0.99 * count) - 1]!;
 }
 
 function median(values: readonly number[]): number {

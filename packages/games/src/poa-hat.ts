@@ -138,7 +138,10 @@ function matrixParts(
   if (open.length === 0) return undefined;
   const cost = (request: number, worker: number) => pairCost(snapshot, latency, options, load, request, worker);
   const slots = options.slotsPerWorker === 'unlimited' ? rows.length : Math.min(options.slotsPerWorker, rows.length);
-  const best = options.slotsPerWorker === 'unlimited' ? cheapestEach(rows, open, cost) : bestMatching(rows, open, slots, cost);
+  const alike = snapshot.fixedSeconds === undefined && options.loadNotion !== 'excluding-self';
+  const best =
+    (alike ? cheapestSlots(rows, open, slots, cost) : undefined) ??
+    (options.slotsPerWorker === 'unlimited' ? cheapestEach(rows, open, cost) : bestMatching(rows, open, slots, cost));
   if (best === undefined) return undefined;
   const feasible = fitsSlots(snapshot, latency.length, rows, slots);
   if (options.definition === 'published') {
@@ -180,6 +183,26 @@ function cheapestEach(rows: readonly number[], open: readonly number[], cost: Pa
     total += cheapest;
   }
   return { total, pairs: rows.length };
+}
+
+/** Where every row costs a worker the same, the optimal assignment is the cheapest slots there are; undefined where one has no finite cost. */
+function cheapestSlots(
+  rows: readonly number[],
+  open: readonly number[],
+  slots: number,
+  cost: PairCost,
+): { total: number; pairs: number } | undefined {
+  if (rows.length === 0) return undefined;
+  const costs = Float64Array.from(open, (worker) => cost(rows[0]!, worker)).sort();
+  if (!(costs.at(-1)! < Number.POSITIVE_INFINITY)) return undefined;
+  let left = rows.length;
+  let total = 0;
+  for (let place = 0; place < costs.length && left > 0; place++) {
+    const taken = Math.min(slots, left);
+    total += taken * costs[place]!;
+    left -= taken;
+  }
+  return { total, pairs: rows.length - left };
 }
 
 function bestMatching(

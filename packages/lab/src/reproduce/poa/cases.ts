@@ -12,14 +12,14 @@ function scenarioFile(name: string): string {
   return `${configs}${name}.yaml`;
 }
 
-/** A closed loop of constant load: the whole of it, and what follows its first burst of about two cycles. */
+/** A closed loop of constant load: the whole of it, and what follows its first burst, which takes a few cycles to spread. */
 export function steadyCase(file: string, inFlight: number, seconds: number, settings: readonly string[] = [], seed?: number): ScenarioCase {
   return {
     file: scenarioFile(file),
     settings: [`workload.client.phases=${JSON.stringify([{ seconds, inFlight }])}`, ...settings],
     windows: [
       { name: 'whole', fromSeconds: 0, toSeconds: seconds },
-      { name: 'steady', fromSeconds: Math.min(12, seconds / 4), toSeconds: seconds },
+      { name: 'steady', fromSeconds: Math.min(24, 0.4 * seconds), toSeconds: seconds },
     ],
     seeds: [seed ?? 1],
     cost: (seconds * Math.min(inFlight, 100)) / 6000,
