@@ -25,7 +25,7 @@ export function cellsPart(topology: TopologyName, quick: boolean): SuitePart {
     steadyCase(
       topology,
       inFlight,
-      120,
+      quick ? 120 : 240,
       [`router.parameters=${JSON.stringify({ tau, omega })}`, ...workerClient((place * 7) % cells.length, cells.length)],
       1,
     );
