@@ -17,7 +17,12 @@ export function lowestScore(view: RouterView, random: Random): number {
     } else if (score === low) ties++;
     else if (Number.isNaN(score)) throw scoreFault(view, engine);
   }
-  return ties === 1 ? best : tied(view, low, Math.floor(random() * ties));
+  return ties === 1 ? best : oneOfTied(view, low, ties, random);
+}
+
+/** One of the `ties` candidates of this score, each as likely. One draw. */
+export function oneOfTied(view: RouterView, score: number, ties: number, random: Random): number {
+  return tied(view, score, Math.floor(random() * ties));
 }
 
 function scoreFault(view: RouterView, engine: number): RangeError {

@@ -49,9 +49,7 @@ export function createRouterView(sample: RouterViewSample): RouterView {
 export function createEngineView(engines: readonly EngineSample[]): EngineView {
   const column = (key: keyof EngineSample): Float64Array =>
     Float64Array.from(engines, (engine) => (engine[key] as number | undefined) ?? (key === 'reportedAtNs' ? -1 : 0));
-  const passes = engines.map(({ passNs = [0], maxSequences = 0 }) =>
-    Array.from({ length: maxSequences + 1 }, (_, batch) => passNs[Math.min(batch, passNs.length - 1)] ?? 0),
-  );
+  const { passNs, passStart } = passTables(engines);
   return {
     count: engines.length,
     names: engines.map((engine, index) => engine.name ?? `engine${index}`),
@@ -67,8 +65,26 @@ export function createEngineView(engines: readonly EngineSample[]): EngineView {
     totalBlocks: column('totalBlocks'),
     maxSequences: column('maxSequences'),
     capacityBlocks: column('capacityBlocks'),
-    passNs: Float64Array.from(passes.flat()),
-    passStart: Float64Array.from(passes, (_, engine) => passes.slice(0, engine).reduce((sum, { length }) => sum + length, 0)),
+    passNs,
+    passStart,
     contextTokenNs: column('contextTokenNs'),
   };
+}
+
+/** One table for all engines of a profile, as a frontend has it. */
+function passTables(engines: readonly EngineSample[]): Pick<EngineView, 'passNs' | 'passStart'> {
+  const table: number[] = [];
+  const starts = new Map<string, number>();
+  const startOf = ({ passNs = [0], maxSequences = 0 }: EngineSample): number => {
+    const passes = Array.from({ length: maxSequences + 1 }, (_, batch) => passNs[Math.min(batch, passNs.length - 1)] ?? 0);
+    const key = passes.join();
+    const known = starts.get(key);
+    if (known !== undefined) return known;
+    const start = table.length;
+    starts.set(key, start);
+    table.push(...passes);
+    return start;
+  };
+  const passStart = Float64Array.from(engines, startOf);
+  return { passNs: Float64Array.from(table), passStart };
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Random } from '../../policy/policy.js';
 import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
+import { oneOfTied } from '../choice.js';
 import { type ChoiceParameters, choiceParameters, choose } from './choose.js';
 
 /**
@@ -53,10 +54,9 @@ function scoreAndChoose(view: RouterView, request: RouterRequest, given: Paramet
     const engine = candidates[place]!;
     let seconds = 0;
     if (network !== null) {
-      const held = overlapBlocks[engine]!;
-      const missing = held === 0 ? 1 : Math.max(0, 1 - held * tokenShare);
-      const at = tier[engine]! | 0;
-      const flows = own === null || at < 0 ? 1 : 1 + own[at]!;
+      const missing = Math.max(0, 1 - overlapBlocks[engine]! * tokenShare);
+      const level = tier[engine]! | 0;
+      const flows = own === null || level < 0 ? 1 : 1 + own[level]!;
       const bandwidth = bytesPerSecond[engine]!;
       if (bandwidth > 0) {
         let taken = congestion === null ? 0 : congestion[engine]!;
@@ -67,14 +67,15 @@ function scoreAndChoose(view: RouterView, request: RouterRequest, given: Paramet
       } else if (transferNs[engine]! > 0) seconds = transferNs[engine]! * missing * flows * 1e-9;
     }
     // As `computeSeconds`.
-    const most = maxSequences[engine]! | 0;
-    const all = (reported ? runningSequences[engine]! + waitingSequences[engine]! : activeRequests[engine]!) | 0;
-    const batch = reported ? runningSequences[engine]! | 0 : Math.min(all, most);
+    const most = maxSequences[engine]!;
+    const all = reported ? runningSequences[engine]! + waitingSequences[engine]! : activeRequests[engine]!;
+    const batch = Math.min(reported ? runningSequences[engine]! : all, most);
     const tokenNs = contextTokenNs[engine]!;
     const contextNs = tokenNs * (blockTokens * (reported ? usedBlocks[engine]! : activeBlocks[engine]!) + inputTokens);
-    const start = passStart[engine]! | 0;
-    let ns = passNs[start + Math.min(batch + 1, most)]! + contextNs;
-    if (all > most) ns += (all - most) * (passNs[start + Math.min(batch, most)]! + contextNs - tokenNs * inputTokens);
+    const at = (passStart[engine]! + batch) | 0;
+    // Without a branch on whether there is a queue: nobody can predict that of a random engine, and a wrong guess costs more than the sum.
+    const queuedNs = Math.max(0, all - most) * (passNs[at]! + contextNs - tokenNs * inputTokens);
+    let ns = passNs[batch < most ? at + 1 : at]! + contextNs + queuedNs;
     if (prefillTokens !== null) ns = prefillTokens[engine]!;
     const score = seconds + ns * 1e-9;
     scores[engine] = score;
@@ -84,7 +85,9 @@ function scoreAndChoose(view: RouterView, request: RouterRequest, given: Paramet
       ties = 1;
     } else if (score === low) ties++;
   }
-  return ties === 1 ? best : choose(view, given.ties, random);
+  if (ties === 1) return best;
+  // No candidate at all has a score that is a number: `choose` says which.
+  return ties > 1 && given.ties === 'random' ? oneOfTied(view, low, ties, random) : choose(view, given.ties, random);
 }
 
 const none = new Float64Array(0);
