@@ -82,6 +82,30 @@ export default defineControllerPolicy({
     await expect(wrong).rejects.toThrow(/router\.frontendParameters\[0\].*gamma/);
   });
 
+  it('is told the live PoA-hat where there is an actor that measures it', async () => {
+    project.write(
+      'listener.ts',
+      `import { defineControllerPolicy } from '@braess/control';
+import { z } from 'zod';
+export default defineControllerPolicy({
+  name: 'listener',
+  description: 'Sets what it hears.',
+  parameters: z.strictObject({}),
+  decide: ({ metrics }) => (metrics.has('poa_hat') ? { tau: metrics.get('poa_hat') } : null),
+});
+`,
+    );
+    const { query } = await project.runOnShards('scenario.yaml', [
+      ...overload,
+      `controller.policy=${project.path('listener.ts')}`,
+      'telemetry.poa={ slopeSeconds: 0.1 }',
+    ]);
+    const heard = (await query(controlSql)).map(({ note }) => Number(String(note).replace('set tau ', '')));
+    const live = (await query("select value from series where metric = 'poa_live'")).map(({ value }) => value as number);
+    expect(heard.length).toBeGreaterThan(3);
+    for (const value of heard) expect(live).toContain(value);
+  });
+
   it('sees the wait for a connection in the client signal only', async () => {
     const settings = (signal: string): string[] => [
       'router.policy=kv',

@@ -9,8 +9,8 @@ import {
   pushPoa,
   type SaturatingLatency,
 } from '@braess/games';
-import { type ActorKind, actorKind, type Context, message, record } from '@braess/kernel';
-import { assignments, clientOutcomes, untilMomentNs } from '@braess/protocol';
+import { type ActorId, type ActorKind, actorKind, type Context, message, record } from '@braess/kernel';
+import { assignments, clientOutcomes, scrape, scraped, untilMomentNs } from '@braess/protocol';
 
 /**
  * A snapshot of all in flight at `atNs`, once the last of them has ended: PoA-hat with realised latencies, its parts in seconds, and what was in
@@ -74,11 +74,13 @@ export interface PoaState {
   above: number;
   alarmNs: number;
   brokenNs: number;
+  /** Live value over the window of the last moment, NaN while undefined: what a controller that scrapes is told as `poa_hat`. */
+  live: number;
   armed: boolean;
 }
 
 const snapshotDue = message('snapshotDue');
-const messages = { assignments, clientOutcomes, snapshotDue };
+const messages = { assignments, clientOutcomes, snapshotDue, scrape };
 
 /** Values from which the calm level is taken. */
 const calmSamples = 10;
@@ -111,6 +113,7 @@ export function poaActorKind(options: PoaActorOptions): ActorKind<'poa', keyof t
       above: 0,
       alarmNs: -1,
       brokenNs: -1,
+      live: Number.NaN,
       armed: false,
     }),
     on: {
@@ -132,6 +135,11 @@ export function poaActorKind(options: PoaActorOptions): ActorKind<'poa', keyof t
         }
         closeSnapshots(options, state, context);
         arm(state, context);
+      },
+      scrape(state, { sender, round }, context) {
+        const values = new Map(Number.isNaN(state.live) ? [] : [['poa_hat', state.live] as const]);
+        const metrics = { ttftCounts: null, ttftSumNs: 0, decodeRequests: null, values };
+        context.sendBody(sender as ActorId, scraped, options.delayNs, metrics, round, 0, 0, 0);
       },
       snapshotDue(state, _message, context) {
         state.armed = false;
@@ -163,7 +171,8 @@ function takeSnapshot(options: PoaActorOptions, state: PoaState, context: Contex
   const value = hat.status === 'defined' ? hat.value : Number.NaN;
   const ttftP99Ms = percentile99(recent, 'ttftNs') / 1e6;
   const itlP99Ms = percentile99(recent, 'itlNs') / 1e6;
-  context.emit(poaLive, atNs, value, poaOverWindow(state.window, atNs) ?? Number.NaN, ttftP99Ms, itlP99Ms, recent.length);
+  state.live = poaOverWindow(state.window, atNs) ?? Number.NaN;
+  context.emit(poaLive, atNs, value, state.live, ttftP99Ms, itlP99Ms, recent.length);
   watch(options, state, context, atNs, value, ttftP99Ms);
 }
 

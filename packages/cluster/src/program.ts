@@ -477,6 +477,7 @@ class ClusterBuilder {
         return this.#policy('router', { policy: prefillRouter.policy, parameters: own }).parameters as Readonly<Record<string, unknown>>;
       }),
       clients: this.#clients,
+      sources: this.#poa === undefined ? [] : [this.#poa],
       controlDelayNs: this.#delays.control,
       clientDelayNs: this.#delays.client,
     });

@@ -176,7 +176,7 @@ export function defineOraclePolicy<Parameters, State, Knowledge = State>(
 /**
  * Metrics as scraped, of all targets together. What was not measured is not there. `ttft_p50_ms`, `ttft_p90_ms`, `ttft_p99_ms`, `ttft_mean_ms` and
  * `ttft_count`: of the window; `inflight_requests`, `router_queue`: now; `placement_poa`: price of anarchy of where the requests decode, if all
- * engines are equal and latency grows linearly with load; and whatever other actors tell.
+ * engines are equal and latency grows linearly with load; `poa_hat`: live PoA-hat where `telemetry.poa` is set; and whatever other actors tell.
  */
 export interface ControllerView {
   readonly nowNs: number;
