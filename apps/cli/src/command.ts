@@ -7,6 +7,7 @@ import { compareCommand } from './commands/compare.js';
 import { doctorCommand } from './commands/doctor.js';
 import { explainCommand } from './commands/explain.js';
 import { exportCommand } from './commands/export.js';
+import { fitCommand } from './commands/fit.js';
 import { poaCommand } from './commands/poa.js';
 import { policyCommand } from './commands/policy.js';
 import { queryCommand } from './commands/query.js';
@@ -30,7 +31,7 @@ export function buildCommand(logger: Logger): Command {
     .addHelpText('after', exitCodeHelp);
   command.addCommand(benchCommand(logger)).addCommand(doctorCommand());
   const inspecting = [queryCommand(), compareCommand(), explainCommand(), reportCommand(), exportCommand(), poaCommand()];
-  const proving = [accuracyCommand(), reproduceCommand(), studyCommand()];
+  const proving = [accuracyCommand(), reproduceCommand(), fitCommand(), studyCommand()];
   for (const child of [runCommand(logger), validateCommand(), traceCommand(), tuneCommand(), ...inspecting, ...proving, policyCommand()])
     command.addCommand(child);
   throwErrors(command);

@@ -5,6 +5,7 @@ import {
   generateRequests,
   joinRequestTables,
   type RequestTable,
+  sliceRequests,
   streamTrace,
   type TenantSpec,
   type TraceReport,
@@ -95,14 +96,18 @@ async function readSource(read: ReadScenario, source: TraceSource): Promise<Load
     arrivals: source.arrivals,
     badRows: source.badRows,
     prefixBlockTokens: source.prefixBlockTokens,
-    batchRequests: Math.min(limit, batchRequests),
+    batchRequests: source.slice === undefined ? Math.min(limit, batchRequests) : batchRequests,
     ...(source.format === undefined ? {} : { format: source.format }),
   };
-  for await (const batch of streamTrace(file, options, report)) {
+  const { fromSeconds = 0, minInputTokens = 1, maxInputTokens = Number.POSITIVE_INFINITY } = source.slice ?? {};
+  const slice = { fromNs: Math.round(fromSeconds * 1e9), minInputTokens, maxInputTokens };
+  for await (const whole of streamTrace(file, options, report)) {
+    const batch = source.slice === undefined ? whole : sliceRequests(whole, slice);
     batches.push(rows + batch.requestCount > limit ? firstRows(batch, limit - rows) : batch);
     rows += batch.requestCount;
     if (rows >= limit) break;
   }
+  if (rows === 0 && source.slice !== undefined) refuse(read, ['workload', 'source', 'slice'], `holds no request of ${file}; widen it`);
   return { table: joinRequestTables(batches), report };
 }
 

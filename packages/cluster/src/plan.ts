@@ -4,6 +4,7 @@ import { buildTopology, linksBetween, type Topology, type TopologySpec } from '@
 import { evictionPolicyNames } from '@braess/kvbm';
 import {
   type Catalogue,
+  createLinear,
   createPolynomial,
   createRoofline,
   type GpuSpec,
@@ -51,6 +52,8 @@ export interface GroupPlan {
   readonly eviction: PolicySpec;
   readonly byPriority: boolean;
   readonly stepwise: boolean;
+  /** Prompts do not share passes: each takes the time it would take alone. */
+  readonly independentPrompts: boolean;
   readonly capacityBlocks: number;
   readonly hbmBytes: number;
   readonly weightBytesPerGpu: number;
@@ -374,6 +377,13 @@ function planGroup(read: ReadScenario, catalogue: Catalogue, gpu: GpuSpec, model
         `is ${group.maxBatchedTokens}, below maxSequences ${group.maxSequences}; a pass must have room for one token of each`,
       );
     }
+    if (group.prompts === 'independent' && group.role !== 'prefill') {
+      refuse(
+        read,
+        [...path, 'prompts'],
+        `is independent in a group of role ${group.role}; only prefill engines compute prompts by themselves`,
+      );
+    }
     const maxModelTokens = group.maxModelTokens ?? model.contextTokens;
     if (maxModelTokens > model.contextTokens) {
       refuse(read, [...path, 'maxModelTokens'], `is ${maxModelTokens}; ${model.name} takes at most ${model.contextTokens} tokens`);
@@ -393,6 +403,7 @@ function planGroup(read: ReadScenario, catalogue: Catalogue, gpu: GpuSpec, model
       eviction: evictionAt(read, path, group),
       byPriority: group.schedulingPolicy === 'priority',
       stepwise: group.passes === 'stepwise',
+      independentPrompts: group.prompts === 'independent',
       capacityBlocks: capacity.blocks,
       hbmBytes: gpu.hbmBytes,
       weightBytesPerGpu: capacity.weightBytesPerGpu,
@@ -435,6 +446,10 @@ function timingOf(
       const folder = besideScenario(read, [...path, 'folder'], timing.folder);
       return { timing: readDynamoProfile(folder), timingSource: `Dynamo profile ${timing.folder}` };
     }
+    if (timing.kind === 'linear') {
+      const { kind: _, ...values } = timing;
+      return { timing: createLinear(values), timingSource: 'straight lines of the scenario' };
+    }
     return { timing: createPolynomial(capacityTokens), timingSource: "polynomial of Dynamo's mocker" };
   } catch (error) {
     refuse(read, path, `cannot be used: ${(error as Error).message}`);
@@ -447,7 +462,8 @@ function placeEngines(read: ReadScenario, topology: Topology, groups: readonly G
   const total = topology.gpus.length;
   const engines: EnginePlan[] = [];
   let next = 0;
-  for (const [index, group] of groups.entries()) {
+  const rounds = Array.from({ length: read.scenario.servingRounds }, () => [...groups.entries()]).flat();
+  for (const [index, group] of rounds) {
     const { tensorParallel } = group;
     const path = ['serving', index, 'tensorParallel'];
     if (gpusPerServer % tensorParallel !== 0) {
@@ -469,7 +485,8 @@ function placeEngines(read: ReadScenario, topology: Topology, groups: readonly G
 }
 
 function refuseTooMany(read: ReadScenario, groups: readonly GroupPlan[], total: number, index: number): never {
-  const needed = groups.reduce((sum, group, at) => sum + group.tensorParallel * (read.scenario.serving[at] as ServingGroup).count, 0);
+  const round = groups.reduce((sum, group, at) => sum + group.tensorParallel * (read.scenario.serving[at] as ServingGroup).count, 0);
+  const needed = round * read.scenario.servingRounds;
   refuse(
     read,
     ['serving', index, 'count'],

@@ -343,6 +343,7 @@ class ClusterBuilder {
         blockEvents: false,
         byPriority: group.byPriority,
         stepwise: group.stepwise,
+        ...(group.independentPrompts ? { independentPrompts: true } : {}),
       },
       timing: group.timing,
       blocks: poolBlocks({

@@ -2,6 +2,7 @@ export * from './bench-job.js';
 export * from './counterfactual.js';
 export { type Measurement, type MeasureTask, measureScenario } from './measure-scenario.js';
 export type { MeasureWindow, WindowMeasure } from './measure-windows.js';
+export * from './reproduce/netkv/fit.js';
 export * from './reproduce/reproduce.js';
 export * from './reproduce/rows.js';
 export * from './reproduce/suite.js';

@@ -17,12 +17,14 @@ export class MeasurePool {
     });
   }
 
-  /** @throws what `measureScenario` throws; an AbortError when `signal` ends it. */
+  /** @throws what `measureScenario` throws; an AbortError when `signal` ends it, an Error when the pool is closed under it. */
   measure(task: MeasureTask, signal?: AbortSignal): Promise<Measurement> {
     return this.#pool.run(task, signal === undefined ? {} : { signal }) as Promise<Measurement>;
   }
 
   close(): Promise<void> {
+    // A run that fails while the pool is being closed has nobody left to tell.
+    this.#pool.on('error', () => undefined);
     return this.#pool.destroy();
   }
 }

@@ -81,6 +81,21 @@ export function endMixed<Pool>(engine: EngineState<Pool>, blocks: BlockAccountin
   if (left) compactRunning(engine);
 }
 
+/** The ends of prompts that are computed independently of each other, those due by `nowNs`. */
+export function endPrompts<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
+  const table = engine.requests;
+  let left = false;
+  for (let i = 0; i < engine.runningCount; i++) {
+    const slot = engine.running[i]!;
+    if (table.promptEndNs[slot]! > nowNs) continue;
+    engine.prefillTokensDone += table.targetTokens[slot]! - table.computed[slot]!;
+    table.computed[slot] = table.targetTokens[slot]!;
+    blocks.computed?.(engine.pool, table.id[slot]!, table.computed[slot]!);
+    left = endPrompt(engine, blocks, slot, nowNs, events) || left;
+  }
+  if (left) compactRunning(engine);
+}
+
 /** One pass as a curve. */
 const mixedGap = { c0Ns: 0, c1Ns: 0, c2Ns: 0, validPasses: 1 };
 

@@ -1,6 +1,6 @@
 import { type BlockAccounting, blocksRefused } from './blocks.js';
-import { dropCancelled, leaveDecode } from './engine-passes.js';
-import { computedTokens, type EngineState, generatedTokens, heldBlocks, passKind, slotState } from './engine-state.js';
+import { dropCancelled, endPrompts, leaveDecode } from './engine-passes.js';
+import { computedTokens, type EngineState, engineRole, generatedTokens, heldBlocks, passKind, slotState } from './engine-state.js';
 import { addEvent, addStretch, type EngineEvents, engineEvent } from './events.js';
 import { dequeue, enqueueFirst, nextOf } from './slot-queue.js';
 import { createPassShape, decodeCurve, elapsedNs, mixedPassNs, type PassShape } from './timing.js';
@@ -26,6 +26,10 @@ export function schedule<Pool>(
     dropCancelled(engine, blocks, nowNs, events);
     differs = true;
   }
+  if (engine.rules.independentPrompts === true && engine.role === engineRole.prefill) {
+    scheduleIndependent(engine, blocks, nowNs, events);
+    return;
+  }
   const preempted = growRunning(engine, blocks, nowNs, events);
   if (preempted) differs = true;
   planChunks(engine, blocks, nowNs, !preempted, events);
@@ -44,6 +48,35 @@ export function schedule<Pool>(
     // A request preempted by its own growth must be looked at again; nothing else would wake the engine.
     if (preempted) engine.wakeNs = nowNs;
   }
+}
+
+/** Ends the prompts whose time is over, begins those that wait while there is memory, and wakes when the next one ends. */
+function scheduleIndependent<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
+  const table = engine.requests;
+  endPrompts(engine, blocks, nowNs, events);
+  const begun = engine.runningCount;
+  engine.chunkCount = 0;
+  admitWaiting(engine, blocks, nowNs, Number.POSITIVE_INFINITY, events);
+  for (let i = begun; i < engine.runningCount; i++) {
+    const slot = engine.running[i]!;
+    shape.decodeSequences = 0;
+    shape.decodeContextTokens = 0;
+    const before = table.computed[slot]!;
+    setPrompts(1, table.targetTokens[slot]! - before, before, 1);
+    const ns = mixedPassNs(engine.timing, shape, engine.speedFactor);
+    engine.busyNs += ns;
+    table.promptEndNs[slot] = nowNs + ns;
+  }
+  engine.chunkCount = 0;
+  for (let i = 0; i < engine.runningCount; i++) engine.wakeNs = Math.min(engine.wakeNs, table.promptEndNs[engine.running[i]!]!);
+}
+
+function setPrompts(sequences: number, tokens: number, before: number, sampled: number): void {
+  shape.prefillSequences = sequences;
+  shape.prefillTokens = tokens;
+  shape.prefillPairs = tokens * (before + (tokens + 1) / 2);
+  shape.prefillContextTokens = sequences === 0 ? 0 : before + tokens;
+  shape.prefillSampled = sampled;
 }
 
 /** Reports the gaps of the passes since the last report. */
@@ -211,11 +244,7 @@ function startMixed<Pool>(engine: EngineState<Pool>, nowNs: number): void {
   const table = engine.requests;
   shape.decodeSequences = engine.decodeCount;
   shape.decodeContextTokens = engine.decodeTokens + engine.decodeCount;
-  shape.prefillSequences = 0;
-  shape.prefillTokens = 0;
-  shape.prefillPairs = 0;
-  shape.prefillContextTokens = 0;
-  shape.prefillSampled = 0;
+  setPrompts(0, 0, 0, 0);
   for (let i = 0; i < engine.chunkCount; i++) {
     const slot = engine.chunkSlots[i]!;
     const tokens = engine.chunkTokens[i]!;

@@ -39,6 +39,8 @@ export interface EngineRules {
   holdsSlots?: boolean;
   /** Extra time of the first pass at each batch size (capturing a graph, compiling a kernel). */
   newBatchStallNs?: number;
+  /** Prefill engines: prompts share no passes, each takes the time it would take alone. Such an engine is never in a pass, it wakes when a prompt ends. */
+  independentPrompts?: boolean;
   /** Step every pass singly: the slow engine with the same results, for comparison. */
   stepwise: boolean;
 }
@@ -74,6 +76,8 @@ export interface RequestTable {
   /** Kept at preemption, for the gap that spans it. */
   lastTokenNs: Float64Array;
   preemptions: Int32Array;
+  /** When a prompt that is computed independently ends. */
+  promptEndNs: Float64Array;
 }
 
 /** One engine: scheduler, requests, the pass in progress, KV pool, timing. Plain data. */
@@ -238,6 +242,7 @@ function createRequestTable(capacity: number): RequestTable {
     admittedNs: new Float64Array(capacity),
     lastTokenNs: new Float64Array(capacity),
     preemptions: new Int32Array(capacity),
+    promptEndNs: new Float64Array(capacity),
   };
 }
 

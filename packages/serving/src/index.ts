@@ -14,6 +14,7 @@ export * from './gaps.js';
 export * from './measured.js';
 export * from './memory.js';
 export * from './timing.js';
+export * from './timing-linear.js';
 export * from './timing-polynomial.js';
 export * from './timing-roofline.js';
 export * from './timing-table.js';

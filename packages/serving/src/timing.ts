@@ -1,9 +1,10 @@
+import { type LinearTiming, linearCurve, linearMixedNs } from './timing-linear.js';
 import { type PolynomialTiming, polynomialCurve, polynomialMixedNs } from './timing-polynomial.js';
 import { type RooflineTiming, rooflineCurve, rooflineMixedNs } from './timing-roofline.js';
 import { type TableTiming, tableCurve, tableMixedNs } from './timing-table.js';
 
 /** How long passes of an engine take; plain data, one copy for each engine. */
-export type TimingModel = RooflineTiming | PolynomialTiming | TableTiming;
+export type TimingModel = RooflineTiming | PolynomialTiming | LinearTiming | TableTiming;
 
 /**
  * Times of the decode passes of one unchanged batch: pass j (from 0) takes c0 + c1 j + c2 j^2 nanoseconds, because the context grows by one
@@ -56,6 +57,7 @@ export function createPassShape(): PassShape {
 export function decodeCurve(timing: TimingModel, sequences: number, contextTokens: number, speedFactor: number, curve: DecodeCurve): void {
   if (timing.kind === 'roofline') rooflineCurve(timing, sequences, contextTokens, curve);
   else if (timing.kind === 'polynomial') polynomialCurve(timing, sequences, contextTokens, curve);
+  else if (timing.kind === 'linear') linearCurve(timing, sequences, curve);
   else tableCurve(timing, sequences, contextTokens, curve);
   if (speedFactor !== 1) {
     curve.c0Ns /= speedFactor;
@@ -72,6 +74,7 @@ export function mixedPassNs(timing: TimingModel, shape: PassShape, speedFactor: 
   let ns: number;
   if (timing.kind === 'roofline') ns = rooflineMixedNs(timing, shape);
   else if (timing.kind === 'polynomial') ns = polynomialMixedNs(timing, shape);
+  else if (timing.kind === 'linear') ns = linearMixedNs(timing, shape);
   else ns = tableMixedNs(timing, shape);
   return Math.max(minimumPassNs, Math.round(ns / speedFactor));
 }

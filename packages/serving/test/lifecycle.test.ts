@@ -5,6 +5,7 @@ import {
   cancel,
   changeRole,
   countingBlocks,
+  createLinear,
   engineEvent,
   engineRole,
   engineStatus,
@@ -240,5 +241,43 @@ describe('state', () => {
   it('refuses contradicting rules', () => {
     expect(() => engineOf(0, rulesOf({ maxBatchedTokens: 4 }))).toThrow(/maxBatchedTokens 4 is below maxSequences 8/);
     expect(() => engineOf(0, rulesOf({ blockTokens: 0 }))).toThrow(/blockTokens is 0/);
+  });
+});
+
+describe('prompts computed independently', () => {
+  const rules = rulesOf({ independentPrompts: true, maxSequences: 3, capacityBlocks: 100 });
+  const timing = createLinear({ prefillMs: 10, prefillMsPerToken: 0.1, decodeMs: 1, decodeMsPerSequence: 0 });
+  const prompt = (id: number, promptTokens: number) => ({ id, promptTokens, outputTokens: 5, transferred: false });
+
+  it('each takes the time it would take alone, as an M/G/infinity server', () => {
+    const engine = engineOf(engineRole.prefill, rules, timing);
+    const recorder = new Recorder();
+    submit(engine, countingBlocks, prompt(1, 100), 0);
+    advance(engine, countingBlocks, 0, recorder.events);
+    expect(nextEventNs(engine)).toBe(20 * ms);
+    submit(engine, countingBlocks, prompt(2, 40), 3 * ms);
+    advance(engine, countingBlocks, 3 * ms, recorder.events);
+    expect(nextEventNs(engine)).toBe(17 * ms);
+    advance(engine, countingBlocks, 30 * ms, recorder.events);
+    expect(recorder.take().map(({ kind, timeNs, request }) => [nameOf(kind), timeNs / ms, request])).toEqual([
+      ['prefillDone', 17, 2],
+      ['prefillDone', 20, 1],
+    ]);
+  });
+
+  it('one more than may run waits for the first to end, one without memory for its release', () => {
+    const engine = engineOf(engineRole.prefill, rules, timing);
+    const recorder = new Recorder();
+    const slots = [1, 2, 3, 4].map((id) => submit(engine, countingBlocks, prompt(id, 30 * 16), 0));
+    advance(engine, countingBlocks, 200 * ms, recorder.events);
+    // 58 ms each; the fourth has to wait for 30 of the 100 blocks, which the others hold until their transfers are over.
+    expect(recorder.take().map(({ timeNs, request }) => [timeNs / ms, request])).toEqual([
+      [58, 1],
+      [58, 2],
+      [58, 3],
+    ]);
+    releaseHeld(engine, countingBlocks, slots[0]!, 200 * ms);
+    advance(engine, countingBlocks, 300 * ms, recorder.events);
+    expect(recorder.take().map(({ timeNs, request }) => [timeNs / ms, request])).toEqual([[258, 4]]);
   });
 });

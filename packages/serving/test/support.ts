@@ -8,6 +8,7 @@ import {
   type EngineRules,
   type EngineState,
   type RooflineTiming,
+  type TimingModel,
 } from '@braess/serving';
 
 /** A small linear congruential generator for seeded tests. */
@@ -61,7 +62,7 @@ export function rulesOf(overrides: Partial<EngineRules> = {}): EngineRules {
   };
 }
 
-export function engineOf(role: number, rules: EngineRules, timing = plainTiming()): EngineState<CountingPool> {
+export function engineOf(role: number, rules: EngineRules, timing: TimingModel = plainTiming()): EngineState<CountingPool> {
   return createEngine({ role, rules, timing, pool: createCountingPool(rules.capacityBlocks, rules.blockTokens) });
 }
 

@@ -15,14 +15,21 @@ import {
 import { createSessionWorkload, nextSessionTurn, type SessionWorkloadSpec, type SessionWorkloadState } from './sessions.js';
 import { chooseWeighted, createTenantChoice, type TenantSpec, type WeightedChoice } from './tenants.js';
 
+export interface IndependentPrefixSpec extends PrefixGroupSpec {
+  /** Share of the requests that begin with a shared prompt; default all. */
+  share?: number;
+  /** Whether it stands before the drawn input tokens or is the beginning of them; default added. */
+  part?: 'added' | 'included';
+}
+
 /** Independent requests: an arrival process, lengths, and optionally shared system prompts. */
 export interface IndependentWorkloadSpec {
   kind: 'independent';
   arrivals: ArrivalSpec;
-  /** The request's own text; a group's shared prefix comes on top. */
+  /** The request's own text; a group's shared prefix comes on top, unless it is included. */
   inputTokens: LengthSpec;
   outputTokens: LengthSpec;
-  prefix?: PrefixGroupSpec;
+  prefix?: IndependentPrefixSpec;
   tenants?: TenantSpec[];
   /** Tokens a block hash stands for; default 16. */
   blockTokens?: number;
@@ -155,6 +162,8 @@ function createIndependent(spec: IndependentWorkloadSpec, blockTokens: number, s
   checkArrivals(spec.arrivals, 'workload.arrivals');
   checkLength(spec.inputTokens, 'workload.inputTokens');
   checkLength(spec.outputTokens, 'workload.outputTokens');
+  const { share = 1 } = spec.prefix ?? {};
+  if (!(share >= 0 && share <= 1)) throw new RangeError(`workload.prefix.share is ${share}; must be from 0 to 1`);
   return {
     kind: 'independent',
     spec,
@@ -174,7 +183,11 @@ function nextIndependent(state: IndependentWorkloadState, streams: WorkloadStrea
   row.session = -1;
   row.hashes = NO_HASHES;
   if (groups === null) return;
+  const { share = 1, part = 'added' } = spec.prefix as IndependentPrefixSpec;
+  if (share < 1 && streams.prefixes() >= share) return;
   const group = chooseGroup(groups, streams.prefixes);
-  row.inputTokens += groups.prefixTokens[group]!;
-  row.hashes = groups.hashes.subarray(groups.offsets[group]!, groups.offsets[group + 1]!);
+  const first = groups.offsets[group]!;
+  if (part === 'added') row.inputTokens += groups.prefixTokens[group]!;
+  const blocks = Math.min(groups.offsets[group + 1]! - first, Math.floor(row.inputTokens / state.blockTokens));
+  row.hashes = groups.hashes.subarray(first, first + blocks);
 }

@@ -25,4 +25,5 @@ export * from './statistics.js';
 export * from './tenants.js';
 export { TraceError } from './trace-error.js';
 export type { TraceFormatName } from './trace-format.js';
+export * from './trace-slice.js';
 export { writePlainCsv } from './write-trace.js';

@@ -10,6 +10,7 @@ import {
   type RequestRow,
   type RequestTable,
   type SessionWorkloadSpec,
+  sliceRequests,
   traceStatistics,
   zipfWeights,
 } from '@braess/workload';
@@ -232,5 +233,53 @@ describe('mooncake-like, against the published statistics of the conversation tr
   it('begins every prompt with block 0', () => {
     const table = generateRequests({ kind: 'mooncake-like' }, streamsFrom(1), { requests: 500 });
     for (let row = 0; row < 500; row++) expect(table.blockHashes[table.blockOffsets[row]!]).toBe(0);
+  });
+});
+
+describe('prefixes that some requests share', () => {
+  const spec = (share: number, part: 'added' | 'included', tokens: number) => ({
+    kind: 'independent' as const,
+    arrivals: { kind: 'poisson' as const, ratePerSecond: 1 },
+    inputTokens: { kind: 'constant' as const, tokens },
+    outputTokens: { kind: 'constant' as const, tokens: 10 },
+    prefix: { groups: 4, popularity: { kind: 'uniform' as const }, prefixTokens: { kind: 'constant' as const, tokens: 640 }, share, part },
+    blockTokens: 64,
+  });
+
+  it('a share of them, within their length or before it', () => {
+    const table = generateRequests(spec(0.7, 'included', 1000), streamsFrom(1), { requests: 4000 });
+    const with640 = Array.from({ length: 4000 }, (_, row) => hashesOf(table, row).length);
+    expect(new Set(with640)).toEqual(new Set([0, 10]));
+    // Four standard deviations of a binomial share.
+    expect(Math.abs(with640.filter((blocks) => blocks > 0).length / 4000 - 0.7)).toBeLessThan(4 * Math.sqrt((0.7 * 0.3) / 4000));
+    expect(new Set(table.inputTokens)).toEqual(new Set([1000]));
+    expect(new Set(generateRequests(spec(1, 'added', 1000), streamsFrom(1), { requests: 50 }).inputTokens)).toEqual(new Set([1640]));
+    const short = generateRequests(spec(1, 'included', 200), streamsFrom(1), { requests: 50 });
+    expect(hashesOf(short, 0)).toHaveLength(3);
+    expect(() => generateRequests(spec(1.2, 'added', 9), streamsFrom(1), { requests: 1 })).toThrow('prefix.share is 1.2');
+  });
+});
+
+describe('a slice of a trace', () => {
+  it('keeps what is within it, with its prefixes', () => {
+    const table = generateRequests(
+      {
+        kind: 'independent',
+        arrivals: { kind: 'poisson', ratePerSecond: 1 },
+        inputTokens: { kind: 'uniform', minTokens: 100, maxTokens: 2000 },
+        outputTokens: { kind: 'constant', tokens: 10 },
+        prefix: { groups: 4, popularity: { kind: 'uniform' }, prefixTokens: { kind: 'constant', tokens: 64 } },
+      },
+      streamsFrom(2),
+      { requests: 300 },
+    );
+    const slice = sliceRequests(table, { fromNs: 50e9, minInputTokens: 500, maxInputTokens: 900 });
+    const kept = Array.from({ length: 300 }, (_, row) => row).filter(
+      (row) => table.arrivalNs[row]! >= 50e9 && table.inputTokens[row]! >= 500 && table.inputTokens[row]! <= 900,
+    );
+    expect(kept.length).toBeGreaterThan(20);
+    expect([...slice.inputTokens]).toEqual(kept.map((row) => table.inputTokens[row]));
+    expect([...slice.arrivalNs]).toEqual(kept.map((row) => table.arrivalNs[row]! - 50e9));
+    expect(kept.map((_, row) => hashesOf(slice, row))).toEqual(kept.map((row) => hashesOf(table, row)));
   });
 });

@@ -108,6 +108,15 @@ const timingSchema = z.discriminatedUnion('kind', [
     profile: z.string().optional().describe('Engine profile of the catalogue; default the one fitted to the GPU and model'),
   }),
   z.strictObject({ kind: z.literal('polynomial') }),
+  z
+    .strictObject({
+      kind: z.literal('linear'),
+      prefillMs: z.number().min(0).describe('Of a pass with prompt tokens, ms'),
+      prefillMsPerToken: z.number().min(0),
+      decodeMs: z.number().min(0).describe('Of a decode pass, ms'),
+      decodeMsPerSequence: z.number().min(0),
+    })
+    .describe('Straight lines in the prompt tokens and in the sequences of a pass'),
   z.strictObject({
     kind: z.literal('dynamo-profile'),
     folder: z.string().min(1).describe("Result folder of Dynamo's profiler, beside the scenario"),
@@ -143,6 +152,12 @@ const engineSchema = {
   prefixCaching: z.boolean().default(true).describe('Keep KV blocks of ended requests for equal prefixes'),
   ...evictionSchema,
   timing: timingSchema.default({ kind: 'roofline' }),
+  prompts: z
+    .enum(['batched', 'independent'])
+    .default('batched')
+    .describe(
+      'independent: every prompt takes the time it would take alone, whatever else is computed (prefill engines; a cluster without prefill queues)',
+    ),
   passes: z.enum(['lazy', 'stepwise']).default('lazy').describe('stepwise steps every pass singly: slower, same results'),
 };
 
@@ -385,6 +400,7 @@ export const scenarioSchema = z.strictObject({
   cluster: clusterSchema.prefault({}),
   model: modelSchema.prefault({}),
   serving: z.array(groupSchema).min(1).describe('Groups of equal engines'),
+  servingRounds: count('The groups are packed onto the servers so many times over: the same mix in every part of the cluster').default(1),
   kvTiers: tiersSchema.prefault({}),
   router: routerSchema.prefault({}),
   planner: plannerSchema.prefault({}),

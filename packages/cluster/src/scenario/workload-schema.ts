@@ -50,6 +50,14 @@ const prefixSchema = z.strictObject({
   prefixTokens: lengthSchema,
 });
 
+const independentPrefixSchema = prefixSchema.extend({
+  share: z.number().min(0).max(1).optional().describe('Share of the requests that begin with one; default all'),
+  part: z
+    .enum(['added', 'included'])
+    .optional()
+    .describe('Whether it comes before the input tokens (the default) or is the beginning of them'),
+});
+
 const sourceSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('trace'),
@@ -58,13 +66,21 @@ const sourceSchema = z.discriminatedUnion('kind', [
     arrivals: z.enum(['spread', 'as-is']).default('spread').describe('Spread equal timestamps over the clock tick of the format'),
     badRows: z.enum(['stop', 'count']).default('stop'),
     prefixBlockTokens: tokens.default(16).describe('Block size for prefix groups of a plain CSV'),
+    slice: z
+      .strictObject({
+        fromSeconds: z.number().min(0).default(0),
+        minInputTokens: tokens.default(1),
+        maxInputTokens: tokens.optional(),
+      })
+      .optional()
+      .describe('Part of the trace: requests from a time on, with prompts within limits'),
   }),
   z.strictObject({
     kind: z.literal('independent'),
     arrivals: arrivalSchema,
     inputTokens: lengthSchema,
     outputTokens: lengthSchema,
-    prefix: prefixSchema.optional(),
+    prefix: independentPrefixSchema.optional(),
     blockTokens: tokens.optional(),
   }),
   z.strictObject({
