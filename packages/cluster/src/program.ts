@@ -81,7 +81,7 @@ class ClusterBuilder {
   readonly #frontends: ActorReference[] = [];
   readonly #clients: ActorReference[] = [];
   readonly #gpus = new Map<string, ActorReference>();
-  readonly #nodeOfEngine = new Map<number, number>();
+  readonly #nodesOfEngine = new Map<number, readonly number[]>();
   readonly #tiers = new Map<string, ActorReference>();
   #planner: ActorReference[] = [];
   readonly #controller: ActorReference[] = [];
@@ -293,7 +293,7 @@ class ClusterBuilder {
         seriesNs: this.#parameters.seriesNs,
         fabric: this.#fabric,
         endpointOf: this.#endpointOf,
-        nodeOfEngine: (engine) => this.#nodeOf(engine),
+        nodeOfEngine: (engine) => this.#nodesOf(engine)[0] as number,
         storageNode: storageNodeOf(this.#topology),
         evictionOf: (tier) => cachePolicy(this.#plan.policies.tierEvictions[tier] as PolicySpec, this.#plan.policies.baseDirectory),
       },
@@ -360,7 +360,7 @@ class ClusterBuilder {
             fabric: {
               actor: this.#fabric,
               delayNs: server,
-              nodeOf: (engine: number) => this.#nodeOf(engine),
+              nodesOf: (engine: number) => this.#nodesOf(engine),
               ...(this.#endpointOf === undefined ? {} : { endpointOf: this.#endpointOf }),
             },
           }),
@@ -394,14 +394,15 @@ class ClusterBuilder {
     return { promises: [...toControl, { to: this.#fabric, delayNs: server }], sendsTo: ['control', 'server', 'fabric', 'storage'] };
   }
 
-  /** Node of the topology where an engine, by actor id, sends and receives KV: its first GPU. */
-  #nodeOf(engine: number): number {
-    if (this.#nodeOfEngine.size === 0) {
+  /** Nodes of the topology where an engine, by actor id, sends and receives KV: its first GPU for all, or each with its part. */
+  #nodesOf(engine: number): readonly number[] {
+    if (this.#nodesOfEngine.size === 0) {
+      const apart = this.#plan.scenario.cluster.fabric.shards === 'per-gpu';
       this.#plan.engines.forEach(({ gpus }, index) => {
-        this.#nodeOfEngine.set((this.#engines[index] as EngineEntry).actor.id, gpus[0] as number);
+        this.#nodesOfEngine.set((this.#engines[index] as EngineEntry).actor.id, apart ? gpus : gpus.slice(0, 1));
       });
     }
-    return this.#nodeOfEngine.get(engine) as number;
+    return this.#nodesOfEngine.get(engine) as readonly number[];
   }
 
   #addEngine(plan: EnginePlan, kind: EngineKind, gpu: GpuKind, profile: EngineProfile, tiers: ServerTiers): void {

@@ -35,6 +35,7 @@ export interface FakeRequest {
   readonly atNs: number;
   readonly inputTokens: number;
   readonly outputTokens?: number;
+  readonly tenant?: number;
   readonly priority?: number;
   readonly deadlineNs?: number;
   readonly cancelAtNs?: number;
@@ -271,9 +272,20 @@ function fakeClientKind(frontends: readonly { readonly id: number }[]) {
       send: (state, view, context) => {
         const request = state.requests[view.request] as FakeRequest;
         const chain = request.chain === undefined ? null : Float64Array.from(request.chain);
-        const { inputTokens, outputTokens = 1, priority = 0, deadlineNs = -1 } = request;
+        const { inputTokens, outputTokens = 1, tenant = 0, priority = 0, deadlineNs = -1 } = request;
         const to = state.frontends[request.frontend ?? 0] as number;
-        context.sendBody(to, protocol.submit, clientDelayNs, { chain }, view.request, inputTokens, outputTokens, 0, priority, deadlineNs);
+        context.sendBody(
+          to,
+          protocol.submit,
+          clientDelayNs,
+          { chain },
+          view.request,
+          inputTokens,
+          outputTokens,
+          tenant,
+          priority,
+          deadlineNs,
+        );
       },
       giveUp: (state, view, context) => {
         const to = state.frontends[state.requests[view.request]?.frontend ?? 0] as number;

@@ -34,6 +34,8 @@ export interface MeasureTask {
   readonly series?: readonly string[];
   /** Stretches to measure by themselves. */
   readonly windows?: readonly MeasureWindow[];
+  /** The tenants' summaries count requests with at least so many output tokens (default 0). */
+  readonly tenantOutputTokens?: number;
   /** Columns of the requests to keep; none by default. */
   readonly columns?: readonly RequestColumn[];
 }
@@ -73,7 +75,14 @@ export interface Measurement {
  * Runs a scenario on this thread and keeps its numbers only: no run folder, no series, no decisions. The same fingerprint as `runScenario`.
  * @throws ScenarioError, TraceError, KernelError; Error when requests do not add up.
  */
-export async function measureScenario({ file, settings, series = [], windows = [], columns = [] }: MeasureTask): Promise<Measurement> {
+export async function measureScenario({
+  file,
+  settings,
+  series = [],
+  windows = [],
+  tenantOutputTokens = 0,
+  columns = [],
+}: MeasureTask): Promise<Measurement> {
   const read = readScenario(file, [
     ...settings,
     'telemetry.decisionsEvery=0',
@@ -109,7 +118,7 @@ export async function measureScenario({ file, settings, series = [], windows = [
     summary,
     series: seriesOf(tables, series),
     columns: columnsOf(tables.requests.segments, state.warmupNs, columns),
-    tenants: tenantSummaries(scenario, table, tables, recorder, summary.simulatedSeconds),
+    tenants: tenantSummaries(scenario, table, tables, recorder, summary.simulatedSeconds, tenantOutputTokens),
     oracleFallbackSeconds: recorder.oracleFallbackNs / 1e9 / scenario.router.frontends,
     moves: movesOf(tables),
     transfersByTier: countTiers(tables.requests.segments, state.warmupNs),
@@ -177,21 +186,23 @@ function tenantSummaries(
   tables: RunTables,
   recorder: RunRecorder,
   simulatedSeconds: number,
+  leastOutputTokens: number,
 ): Record<string, RunSummary> {
   if (table.tenantNames.length < 2) return {};
   return Object.fromEntries(
     table.tenantNames.map((name, tenant) => {
       const state = createSummaryState(summaryOptions(scenario, table));
-      for (const segment of tables.requests.segments) addSegmentToSummary(state, rowsOfTenant(segment, tenant));
+      for (const segment of tables.requests.segments) addSegmentToSummary(state, rowsOfTenant(segment, tenant, leastOutputTokens));
       return [name, finishSummary(state, recorder.itl, simulatedSeconds * 1e9)];
     }),
   );
 }
 
-/** The rows of a segment that belong to a tenant. */
-function rowsOfTenant(segment: RequestSegment, tenant: number): RequestSegment {
+/** The rows of a segment that belong to a tenant and are long enough. */
+function rowsOfTenant(segment: RequestSegment, tenant: number, leastOutputTokens: number): RequestSegment {
   const rows: number[] = [];
-  for (let row = 0; row < segment.rows; row++) if (segment.tenantId[row] === tenant) rows.push(row);
+  for (let row = 0; row < segment.rows; row++)
+    if (segment.tenantId[row] === tenant && (segment.outputTokens[row] as number) >= leastOutputTokens) rows.push(row);
   const columns = Object.entries(segment).map(([name, column]) => [
     name,
     typeof column === 'object' ? rows.map((row) => (column as ArrayLike<number>)[row]) : column,

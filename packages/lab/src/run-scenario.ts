@@ -270,7 +270,7 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
     pacing: result.pacing ?? null,
     oracleFallbackSeconds: recorder.oracleFallbackNs / 1e9 / read.scenario.router.frontends,
     faults,
-    warnings: recorder.warnings(),
+    warnings: [...recorder.warnings(), ...warmupWarnings(read.scenario, summary)],
     poa: read.scenario.telemetry.poa === undefined ? null : poaSummary(recorder.poa),
     lost: summary.rejected + summary.failed + (endedByItself ? summary.inFlight : 0),
   };
@@ -296,6 +296,11 @@ function poaSummary({ snapshots, lead }: RunRecorder['poa']): PoaSummary {
     leadSeconds: lead === null || lead.alarmNs < 0 ? null : (lead.brokenNs - lead.alarmNs) / 1e9,
     brokenSeconds: lead === null ? null : lead.brokenNs / 1e9,
   };
+}
+
+function warmupWarnings({ warmupSeconds }: Scenario, { completed, ttftMs }: FolderSummary): string[] {
+  if (warmupSeconds === 0 || completed === 0 || ttftMs !== null) return [];
+  return [`no request that completed arrived after the warm-up of ${warmupSeconds} s: there are no latencies, rates or hit rates`];
 }
 
 /** Submitted = completed + rejected + failed + in flight, three ways: as records counted them, as rows were written, and as the workload has them. */

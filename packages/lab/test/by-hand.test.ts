@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseScenario, validateScenario } from '@braess/cluster';
 import { queryRun } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
@@ -154,5 +156,20 @@ describe('what a run refuses, validate refuses, in the same words', () => {
     const named = settings.map((setting) => setting.replace('./nobody.ts', file));
     await expect(runText(alone, named)).rejects.toThrow('nobody is not there');
     await expect(validateScenario(parseScenario(alone, 'alone.yaml', named))).rejects.toThrow(/alone\.yaml.*nobody is not there/s);
+  });
+});
+
+describe('what makes a result doubtful is said', () => {
+  it('a warm-up that leaves nothing', async () => {
+    expect((await runText(alone, ['warmupSeconds=10'])).warnings).toEqual([
+      'no request that completed arrived after the warm-up of 10 s: there are no latencies, rates or hit rates',
+    ]);
+    expect((await runText(alone, ['warmupSeconds=0.15'])).warnings).toEqual([]);
+  });
+
+  it('a damaged table of a run folder', async () => {
+    const { folder } = await runText(alone);
+    writeFileSync(join(folder, 'requests.parquet'), 'PAR1');
+    await expect(queryRun(folder, 'select 1')).rejects.toThrow(/requests\.parquet is damaged \(.*\); run it again$/);
   });
 });

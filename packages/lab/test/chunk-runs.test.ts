@@ -152,3 +152,45 @@ describe('whole runs at chunk fidelity', () => {
     expect(problem(...alone)).toContain('shares links with nobody');
   });
 });
+
+describe('the KV of tensor-parallel groups, a flow a GPU', () => {
+  const groups = (prefill: number, decode: number): string[] => [
+    'cluster={racksPerPod: 1, serversPerRack: 2, gpusPerServer: 4}',
+    `serving=[{count: ${4 / prefill}, role: prefill, tensorParallel: ${prefill}}, {count: ${4 / decode}, role: decode, tensorParallel: ${decode}}]`,
+    'workload.source.arrivals={kind: constant, ratePerSecond: 1}',
+    'workload.requests=10',
+  ];
+  const perGpu = 'cluster.fabric.shards=per-gpu';
+
+  it('takes as long as one flow over the summed links, alone in a rack, with all bytes', async () => {
+    const one = await runText(disaggregated, groups(4, 4));
+    const four = await runText(disaggregated, [...groups(4, 4), perGpu], { strict: true });
+    expect([four.faults, four.completed]).toEqual([[], 10]);
+    // A byte here or there, and a nanosecond.
+    expect(Math.abs((four.transferMs?.mean as number) - (one.transferMs?.mean as number))).toBeLessThan(1e-5);
+    const bytes = async (folder: string) => (await queryRun(folder, 'select sum(transfer_bytes) from requests')).rows;
+    expect(await bytes(four.folder)).toEqual(await bytes(one.folder));
+  });
+
+  it('between groups of two sizes the smaller one sends or receives several parts at each NIC', async () => {
+    const narrow = await runText(disaggregated, [...groups(4, 2), perGpu]);
+    const wide = await runText(disaggregated, [...groups(4, 4), perGpu]);
+    expect(narrow.faults).toEqual([]);
+    // Half as many NICs take the same bytes in: twice as long, less the latency.
+    expect(((narrow.transferMs?.mean as number) - 0.05) / ((wide.transferMs?.mean as number) - 0.05)).toBeGreaterThan(1.7);
+  });
+
+  it('a cut NIC in the middle fails the transfer as a whole, at both fidelities, and every request is accounted for', async () => {
+    for (const fidelity of ['flow', 'chunk']) {
+      const run = await runText(disaggregated, [
+        ...groups(4, 4),
+        perGpu,
+        `cluster.fabric.fidelity=${fidelity}`,
+        'cluster.fabric.chunkBytes=1000000',
+        'faults=[{kind: link-share, atSeconds: 5.02, from: pod0/rack0/node1/nic2, to: pod0/rack0/leaf0, share: 0}, {kind: link-share, atSeconds: 7.5, from: pod0/rack0/node1/nic2, to: pod0/rack0/leaf0, share: 1}]',
+      ]);
+      expect(run.faults).toEqual([]);
+      expect(run.completed + run.failed).toBe(10);
+    }
+  });
+});

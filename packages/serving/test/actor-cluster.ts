@@ -105,7 +105,7 @@ export function buildCluster(spec: TestCluster, shards = 1, strict = false): Sim
     const listeners: ActorReference[] = [];
     const engines: ActorReference[] = [];
     const fabric = world.cell('fabric', { class: 'fabric' }).actor('fabric', fabricKind(spec, engines), undefined);
-    const nodeOf = (engine: number): number => engines.findIndex((reference) => reference.id === engine);
+    const nodesOf = (engine: number): number[] => [engines.findIndex((reference) => reference.id === engine)];
     const reports = spec.reports;
     const promised = spec.promises === true ? [{ to: lateReference(listeners), delayNs: controlNs }] : undefined;
     const kind = engineKind<never>({
@@ -116,7 +116,7 @@ export function buildCluster(spec: TestCluster, shards = 1, strict = false): Sim
       controlDelayNs: controlNs,
       serverDelayNs: serverNs,
       stateReports: { to: listeners },
-      ...(spec.fabric === undefined ? {} : { fabric: { actor: fabric, delayNs: fabricNs, nodeOf } }),
+      ...(spec.fabric === undefined ? {} : { fabric: { actor: fabric, delayNs: fabricNs, nodesOf } }),
       ...(reports === undefined
         ? {}
         : { loadReports: { to: listeners, periodNs: reports.loadNs }, kvEvents: { to: listeners, periodNs: reports.kvNs } }),

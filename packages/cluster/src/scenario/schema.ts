@@ -59,6 +59,12 @@ const topologySchema = z.strictObject({
 const fabricSchema = z.strictObject({
   fidelity: z.enum(['flow', 'chunk']).default('flow').describe('flow: max-min fair rates; chunk: store and forward through port queues'),
   chunkBytes: count('Bytes that move as one at chunk fidelity').default(65_536),
+  shards: z
+    .enum(['aggregate', 'per-gpu'])
+    .default('aggregate')
+    .describe(
+      'How the KV of a tensor-parallel group moves: as one flow over the summed links of its GPUs, or one flow a GPU over its own NIC',
+    ),
   delayUs: positive('Engine to fabric, one way, us: posting a transfer').default(5),
   noticeUs: positive('Least time until the end of a transfer is noticed at the engine, us (a polling thread; assumed)').default(50),
   avoidBelowShare: share('Where hashing has a choice, links below this share of their capacity are passed over').default(0),
@@ -268,7 +274,10 @@ const routerSchema = z.strictObject({
   kvEventMs: z.number().min(0).default(0).describe('How long KV events are gathered; 0 sends them as they happen'),
   queue: z
     .strictObject({
-      order: z.enum(['fcfs', 'wspt']).default('fcfs').describe('wspt: least tokens to compute over (1 + priority) first'),
+      order: z
+        .enum(['fcfs', 'wspt', 'fair'])
+        .default('fcfs')
+        .describe('wspt: least tokens to compute over (1 + priority) first; fair: equal prompt tokens for every tenant that waits'),
       limit: count('Requests that may wait when all engines are busy', 0).default(65_536),
       maxEngineRequests: count('Requests after which an engine counts as busy; default never').optional(),
       maxEnginePrefillTokens: count('Prompt tokens to compute after which an engine counts as busy; default never').optional(),

@@ -76,8 +76,11 @@ export interface FrontendOptions {
 
 /** When all engines of a stage are busy, requests wait here. An engine at a limit is no candidate. */
 export interface QueueOptions {
-  /** `fcfs`: in order of arrival. `wspt`: least (tokens to compute) / (1 + priority) first, which lowers the mean TTFT. */
-  readonly order?: 'fcfs' | 'wspt';
+  /**
+   * `fcfs`: in order of arrival. `wspt`: least (tokens to compute) / (1 + priority) first, which lowers the mean TTFT.
+   * `fair`: equal prompt tokens for every tenant that has something waiting.
+   */
+  readonly order?: 'fcfs' | 'wspt' | 'fair';
   /** Requests that may wait; one more is rejected (default 65,536). */
   readonly limit?: number;
   /** An engine with this many requests of this frontend is busy (default: never). */

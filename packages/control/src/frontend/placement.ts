@@ -4,6 +4,7 @@ import { siteOf } from '../oracle/site.js';
 import { chargeDecode, chargePrefill, chargeTransfer, noteLoadChange, release } from './account.js';
 import { decodeQueueOf, waitingRequests } from './decode-queues.js';
 import { engineRole } from './engines.js';
+import { fairTag, noteServed } from './fair-order.js';
 import { recordedReason } from './request-records.js';
 import { allBusy, engineMayCome, noEngine, route, tokensToCompute } from './routing.js';
 import { settle } from './settle.js';
@@ -55,9 +56,12 @@ function waitOrReject(
   if (decoding) armDecode(desk, state, context);
 }
 
+/** What a request of the first queue is sorted by, lowest first. */
 function firstKey(desk: FrontendDesk, state: FrontendState, slot: number): number {
-  if (desk.settings.queue.order !== 'wspt') return 0;
-  return tokensToCompute(desk, state, slot) / (1 + Math.max(0, state.slots.priority[slot]!));
+  const { slots } = state;
+  const { order } = desk.settings.queue;
+  if (order === 'wspt') return tokensToCompute(desk, state, slot) / (1 + Math.max(0, slots.priority[slot]!));
+  return order === 'fair' ? fairTag(state.fairOrder, slots.tenant[slot]!, tokensToCompute(desk, state, slot)) : 0;
 }
 
 /** Where priorities decide on tiers they decide on turns, too. */
@@ -129,6 +133,7 @@ function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContex
   for (let slot = firstWaiting(queue); slot >= 0; slot = firstWaiting(queue)) {
     const engine = route(desk, state, context, slot, decoding);
     if (engine === allBusy || (engine === noEngine && engineMayCome(state))) return;
+    if (!decoding) noteServed(state.fairOrder, queue.keys[0]!);
     removeWaiting(queue, state.slots.heapPlace, slot);
     if (engine === noEngine) rejectPlaced(desk, state, context, slot, recordedReason.noWorker);
     else if (decoding) dispatchDecode(desk, state, context, slot, engine);

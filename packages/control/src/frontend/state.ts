@@ -4,6 +4,7 @@ import { type BoundPolicy, bindPolicy, policyState, type Random } from '../polic
 import type { NetworkView, RouterPolicy, RouterRequest, RouterView } from '../policy/router-policy.js';
 import { type AssignmentGathering, createAssignments } from './assignments.js';
 import { createEngineColumns, type EngineColumns, engineRole, engineStatus } from './engines.js';
+import { createFairOrder, type FairOrder } from './fair-order.js';
 import type { FrontendSettings } from './options.js';
 import { createOracleSeen, type OracleSeen } from './oracle-watch.js';
 import { createSlots, type RequestSlots } from './slots.js';
@@ -56,6 +57,7 @@ export interface FrontendState {
   admission: unknown;
   oracle: OracleSeen;
   overlap: unknown;
+  fairOrder: FairOrder;
   telemetryLost: boolean;
   /** KV transfers of this frontend under way: by tier, and by prefill engine and tier. */
   tierTransfers: Float64Array;
@@ -99,6 +101,7 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     admission: admission === undefined ? null : policyState(admission, count),
     oracle: createOracleSeen(settings, count),
     overlap: settings.overlap?.createState(count) ?? null,
+    fairOrder: createFairOrder(),
     telemetryLost: false,
     tierTransfers: new Float64Array(networkTiers),
     sourceTransfers: new Float64Array(networkTiers * count),

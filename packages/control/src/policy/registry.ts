@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { tenantLoops } from '../client/tenant-loops.js';
 import { adaptiveController, gradientController, hysteresisController, poaController } from '../controller/policies.js';
-import { admitAll, admitBelowLimit } from '../frontend/admission.js';
+import { admitAll, admitBelowLimit, pricedAdmission } from '../frontend/admission.js';
 import { costTripleOracle } from '../oracle/cost-triple.js';
 import { activeOracle, rttMedianOracle } from '../oracle/probing-oracles.js';
 import { exactOracle, periodicOracle, staticTierOracle } from '../oracle/tier-oracles.js';
@@ -44,6 +45,8 @@ const builtIn: readonly Policy[] = [
   costTripleOracle,
   admitAll,
   admitBelowLimit,
+  pricedAdmission,
+  tenantLoops,
   staticPlanner,
   schedulePlanner,
   loadPlanner,

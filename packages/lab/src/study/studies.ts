@@ -1,13 +1,24 @@
 import { setMaxListeners } from 'node:events';
 import { performance } from 'node:perf_hooks';
 import { MeasurePool } from '../measure-pool.js';
+import { cachingStudy } from './caching.js';
+import { cascadeStudy } from './cascade.js';
 import { mechanismStudy } from './mechanisms.js';
 import { oracleStudy } from './oracle-study.js';
 import { oscillationStudy } from './oscillation.js';
+import { regimesStudy } from './regimes.js';
 import type { Study, StudyResult } from './study.js';
 import { whenWorthItStudy } from './when-worth-it.js';
 
-const studies: readonly Study[] = [mechanismStudy, oracleStudy, oscillationStudy, whenWorthItStudy];
+const studies: readonly Study[] = [
+  mechanismStudy,
+  oracleStudy,
+  oscillationStudy,
+  whenWorthItStudy,
+  cachingStudy,
+  cascadeStudy,
+  regimesStudy,
+];
 
 /** The study of a name, or undefined. */
 export function studyNamed(name: string): Study | undefined {

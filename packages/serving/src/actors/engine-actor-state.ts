@@ -29,6 +29,9 @@ export interface RequestColumns {
   gapsSince: Float64Array;
   /** Number of the transfer under way, -1 for none. */
   transfer: Float64Array;
+  /** Parts that it was begun with (their numbers follow that of the first), and those that have not ended. */
+  transferParts: Int32Array;
+  partsLeft: Int32Array;
   transferStartNs: Float64Array;
   transferEndNs: Float64Array;
   transferBytes: Float64Array;
@@ -171,6 +174,8 @@ function createColumns(capacity: number): RequestColumns {
     longestGapNs: new Float64Array(capacity),
     gapsSince: new Float64Array(capacity),
     transfer: new Float64Array(capacity),
+    transferParts: new Int32Array(capacity),
+    partsLeft: new Int32Array(capacity),
     transferStartNs: new Float64Array(capacity),
     transferEndNs: new Float64Array(capacity),
     transferBytes: new Float64Array(capacity),

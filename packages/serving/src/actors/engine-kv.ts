@@ -21,15 +21,27 @@ export function abandonKv<Pool>(
   columns.inquiry[slot] = -1;
   // A decode that has its KV has released it; before, the prefill engine holds it for nobody else.
   if (columns.kind[slot] !== requestKind.decodeOnly || columns.transferEndNs[slot]! >= 0) return;
-  if (columns.transfer[slot]! >= 0 && scope.options.fabric !== undefined)
-    context.send(
-      transferActor(scope, columns.prefillEngine[slot]!),
-      cancelTransfer,
-      scope.options.fabric.delayNs + extraNs,
-      columns.transfer[slot]!,
-    );
+  if (columns.transfer[slot]! >= 0) cancelParts(scope, state, context, slot, extraNs);
   columns.transfer[slot] = -1;
   release(scope, state, context, slot);
+}
+
+/** Gives up the parts of a transfer; one that has ended is not known any more. */
+function cancelParts<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number, extraNs: number): void {
+  const { columns } = state;
+  const { fabric } = scope.options;
+  if (fabric === undefined) return;
+  const parts = columns.transferParts[slot]!;
+  const sources = fabric.nodesOf(columns.prefillEngine[slot]!);
+  for (let part = 0; part < parts; part++) {
+    const to = transferActor(scope, partNode(sources, part, parts));
+    context.send(to, cancelTransfer, fabric.delayNs + extraNs, columns.transfer[slot]! + part * transferSlots);
+  }
+}
+
+/** The node of a part: ranks of either side take neighbouring parts. */
+function partNode(nodes: readonly number[], part: number, parts: number): number {
+  return nodes[Math.floor((part * nodes.length) / parts)]!;
 }
 
 function release<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number): void {
@@ -71,21 +83,32 @@ function startMove<Pool>(
   const { fabric, transfer, kvBytesPerToken } = scope.options;
   const from = columns.prefillEngine[slot]!;
   const bytes = (engine.requests.promptTokens[slot]! - creditTokens) * kvBytesPerToken;
-  const number = state.transferCount++ * transferSlots + slot;
+  const number = state.transferCount * transferSlots + slot;
+  const viaFabric = fabric !== undefined && from >= 0;
+  const [sources, destinations] = viaFabric ? [fabric.nodesOf(from), fabric.nodesOf(context.self)] : [noNodes, noNodes];
+  const parts = Math.max(1, sources.length, destinations.length);
+  state.transferCount += parts;
   columns.transfer[slot] = number;
-  columns.transferBytes[slot] = bytes;
-  if (fabric !== undefined && from >= 0) {
-    const to = transferActor(scope, from);
-    context.send(
-      to,
-      startTransfer,
-      fabric.delayNs + boundaryDelayNs(state, context.now),
-      number,
-      fabric.nodeOf(from),
-      fabric.nodeOf(context.self),
-      bytes,
-      1,
-    );
+  columns.transferParts[slot] = parts;
+  columns.partsLeft[slot] = parts;
+  columns.transferStartNs[slot] = -1;
+  columns.transferBytes[slot] = viaFabric ? 0 : bytes;
+  if (viaFabric) {
+    const delayNs = fabric.delayNs + boundaryDelayNs(state, context.now);
+    for (let part = 0; part < parts; part++) {
+      const source = partNode(sources, part, parts);
+      const partBytes = Math.round(((part + 1) * bytes) / parts) - Math.round((part * bytes) / parts);
+      context.send(
+        transferActor(scope, source),
+        startTransfer,
+        delayNs,
+        number + part * transferSlots,
+        source,
+        partNode(destinations, part, parts),
+        parts === 1 ? bytes : partBytes,
+        1,
+      );
+    }
     return;
   }
   const { latencyNs, bytesPerSecond } = transfer ?? { latencyNs: 0, bytesPerSecond: 50e9 };
@@ -107,15 +130,26 @@ export function endMove<Pool>(
   const { columns, engine, totals } = state;
   const slot = number % transferSlots;
   // Of a request that was cancelled or lost meanwhile.
-  if (slot >= columns.capacity || columns.transfer[slot] !== number) return -1;
+  if (slot >= columns.capacity || columns.transfer[slot]! < 0) return -1;
+  const part = (number - columns.transfer[slot]!) / transferSlots;
+  if (!(part >= 0 && part < columns.transferParts[slot]!)) return -1;
+  const ended = columns.transferParts[slot] === 1 ? 0 : columns.transferBytes[slot]!;
+  if (status !== 0) {
+    if (columns.transferParts[slot]! > 1) cancelParts(scope, state, context, slot, boundaryDelayNs(state, context.now));
+    columns.transfer[slot] = -1;
+    release(scope, state, context, slot);
+    return slot;
+  }
+  const firstNs = columns.transferStartNs[slot]!;
+  columns.transferStartNs[slot] = firstNs < 0 ? startNs : Math.min(firstNs, startNs);
+  columns.transferBytes[slot] = ended + movedBytes;
+  columns.networkTier[slot] = Math.max(columns.networkTier[slot]!, networkTier);
+  totals.transferBytes += movedBytes;
+  columns.partsLeft[slot] = columns.partsLeft[slot]! - 1;
+  if (columns.partsLeft[slot]! > 0) return -1;
   columns.transfer[slot] = -1;
   release(scope, state, context, slot);
-  if (status !== 0) return slot;
-  columns.transferStartNs[slot] = startNs;
   columns.transferEndNs[slot] = context.now;
-  columns.transferBytes[slot] = movedBytes;
-  columns.networkTier[slot] = networkTier;
-  totals.transferBytes += movedBytes;
   if (scope.options.arrivalReports === true) {
     const delayNs = scope.options.controlDelayNs + speechDelayNs(state, context.now);
     context.send(columns.frontend[slot] as ActorId, kvArrived, delayNs, columns.request[slot]!);
@@ -150,8 +184,9 @@ export function endFetch<Pool>(
   scope.options.blocks.computed?.(engine.pool, inquiry.slot, presentTokens);
 }
 
-/** Who takes the transfers that leave an engine. */
-function transferActor<Pool>(scope: EngineScope<Pool>, engine: number): ActorId {
-  const fabric = scope.options.fabric;
-  return (fabric?.endpointOf?.(fabric.nodeOf(engine)) ?? scope.fabricId.list[0]) as ActorId;
+/** Who takes the transfers that leave a node. */
+function transferActor<Pool>(scope: EngineScope<Pool>, node: number): ActorId {
+  return (scope.options.fabric?.endpointOf?.(node) ?? scope.fabricId.list[0]) as ActorId;
 }
+
+const noNodes: readonly number[] = [];

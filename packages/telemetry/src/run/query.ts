@@ -55,7 +55,12 @@ export async function openRunDatabase(folder: string): Promise<RunDatabase> {
   const connection = await instance.connect();
   for (const [table, select] of Object.entries(VIEWS)) {
     const path = join(folder, `${table}.parquet`).replaceAll("'", "''");
-    await connection.run(`create view ${table} as ${select} from read_parquet('${path}')`);
+    try {
+      await connection.run(`create view ${table} as ${select} from read_parquet('${path}')`);
+    } catch (error) {
+      const [reason] = (error as Error).message.split('\n');
+      throw new Error(`run folder ${folder}: ${table}.parquet is damaged (${reason}); run it again`, { cause: error });
+    }
   }
   // One query at a time: a second one would end the first one's result.
   let last: Promise<unknown> = Promise.resolve();

@@ -1,0 +1,80 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { runStudy, studyNamed, studyNames } from '@braess/lab';
+import { afterAll, describe, expect, it } from 'vitest';
+import { measureScenario } from '../src/measure-scenario.js';
+import { searchBraess } from '../src/study/caching-games.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'braess-study-test-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const file = join(folder, 'scenario.yaml');
+writeFileSync(
+  file,
+  `name: study
+model: { name: Llama-3.1-8B }
+serving:
+  - { count: 2, role: prefill, blockTokens: 64 }
+  - { count: 3, role: decode, blockTokens: 64 }
+router: { loadReportMs: 100 }
+planner: { policy: schedule, switchSeconds: 1, parameters: { changes: [{ atMs: 500, engine: pod0/rack0/node0/engine4, role: prefill }] } }
+workload:
+  requests: 90
+  tenants: [{ name: a, share: 1 }, { name: b, share: 2 }]
+  source:
+    kind: independent
+    arrivals: { kind: constant, ratePerSecond: 30 }
+    inputTokens: { kind: uniform, minTokens: 200, maxTokens: 2000 }
+    outputTokens: { kind: uniform, minTokens: 1, maxTokens: 40 }
+`,
+);
+
+describe('what a study measures', () => {
+  it('keeps series, moves and the summaries of tenants, and runs as without them', async () => {
+    const plain = await measureScenario({ file, settings: [] });
+    const measured = await measureScenario({ file, settings: [], series: ['prefill_engines', 'moving_engines'] });
+    expect(plain.series).toEqual({});
+    expect(measured.summary.completed).toBe(90);
+    expect(measured.moves).toMatchObject([
+      { timeNs: 500e6, policy: 'schedule', target: 'pod0/rack0/node0/engine4', note: 'change to prefill' },
+    ]);
+    const { value } = measured.series.prefill_engines!;
+    expect([value[0], value.at(-1)]).toEqual([2, 3]);
+    expect(measured.series.moving_engines!.value).toContain(1);
+    const { a, b } = measured.tenants as { a: (typeof measured)['summary']; b: (typeof measured)['summary'] };
+    expect(a.completed + b.completed).toBe(90);
+    const mean = (a.completed * a.ttftMs!.mean + b.completed * b.ttftMs!.mean) / 90;
+    expect(mean).toBeCloseTo(measured.summary.ttftMs!.mean, 6);
+    const long = await measureScenario({ file, settings: [], tenantOutputTokens: 20 });
+    expect(long.tenants.a!.completed).toBeLessThan(a.completed);
+  });
+
+  it('is run by name, in the order of its tasks', async () => {
+    expect(studyNames()).toEqual(expect.arrayContaining(['caching', 'cascade', 'oscillation', 'regimes']));
+    expect(studyNamed('nothing')).toBeUndefined();
+    const seen: number[] = [];
+    const report = await runStudy(
+      {
+        name: 'made',
+        title: 'Made',
+        async run({ measureAll }) {
+          const runs = await measureAll([10, 20, 30].map((requests) => ({ file, settings: [`workload.requests=${requests}`] })));
+          return { tables: [], finding: runs.map(({ summary }) => summary.completed).join(' ') };
+        },
+      },
+      { quick: true, parallel: 1, onProgress: ({ runsDone }) => void seen.push(runsDone) },
+    );
+    expect(report).toMatchObject({ finding: '10 20 30', runs: 3 });
+    expect(seen).toEqual([1, 2, 3]);
+  });
+});
+
+describe('Braess search', () => {
+  it('finds no game on one server in which a further cache hurts the others at the best equilibrium, and some on a line', () => {
+    const { rows } = searchBraess(300);
+    const of = (topology: string) => rows.find((row) => row.topology.startsWith(topology))!;
+    expect(of('one NVLink').best).toBe(0);
+    expect(of('line').best).toBeGreaterThan(0);
+  });
+});
