@@ -20,8 +20,30 @@ async function list(...words: string[]): Promise<PolicyListing[]> {
 describe('braess policy list', () => {
   it('lists what a scenario can name, with parameters as JSON Schema', async () => {
     const routers = await list('router');
-    expect(routers.map(({ name }) => name)).toEqual(['round-robin', 'random', 'power-of-two', 'least-loaded', 'kv']);
-    expect(routers.at(-1)?.parameters).toMatchObject({ properties: { omega: { default: 1 }, tau: { default: 0 } } });
+    const decodeRouters = [
+      'cache-aware',
+      'load-aware',
+      'cla',
+      'netkv-static',
+      'netkv-self',
+      'netkv',
+      'netkv-path',
+      'netkv-joint',
+      'weighted',
+    ];
+    expect(routers.map(({ name }) => name)).toEqual([
+      'round-robin',
+      'random',
+      'power-of-two',
+      'least-loaded',
+      'kv',
+      ...decodeRouters,
+      'tier-first',
+      'zone-first',
+    ]);
+    expect(routers.find(({ name }) => name === 'kv')?.parameters).toMatchObject({
+      properties: { omega: { default: 1 }, tau: { default: 0 } },
+    });
     const evictions = await list('eviction');
     expect(evictions.map(({ name }) => name)).toEqual(['lru', 'fifo', 'lfu', 's3-fifo', 'cost-aware', 'lineage']);
     expect(evictions.every(({ description }) => description !== 'Chooses the cached block that goes next.')).toBe(true);

@@ -46,10 +46,27 @@ const controlled = [
   'router.frontendParameters=[{tau: 0, omega: 1}, {tau: 0.9, omega: 0}]',
   'controller={policy: adaptive, periodSeconds: 0.1, parameters: {thresholds: [1], samplesInARow: 1, regimes: [{tau: 0, omega: 1}, {tau: 0.9, omega: 0}]}}',
 ];
+const linear = '{kind: linear, prefillMs: 20, prefillMsPerToken: 0.05, decodeMs: 10, decodeMsPerSequence: 0.1}';
 const many = 'workload.client={kind: closed-loop, style: semaphore, inFlight: 6';
 const poa = ['telemetry.poa={slopeSeconds: 0.01, everySeconds: 0.2}', ...busy];
 
 const cases: Record<string, Case> = {
+  ...Object.fromEntries(
+    [
+      ['prefillMs', 'serving[0].timing.prefillMs=60'],
+      ['prefillMsPerToken', 'serving[0].timing.prefillMsPerToken=0.5'],
+      ['decodeMs', 'serving[1].timing.decodeMs=30'],
+      ['decodeMsPerSequence', 'serving[1].timing.decodeMsPerSequence=3'],
+    ].map(([key, set]) => [
+      `serving.timing.${key}`,
+      { ground: [`serving[0].timing=${linear}`, `serving[1].timing=${linear}`], set: set as string },
+    ]),
+  ),
+  'serving.prompts': { ground: busy, set: 'serving[0].prompts=independent' },
+  servingRounds: { ground: ['cluster.racksPerPod=4'], set: 'servingRounds=2' },
+  'workload.source.slice.fromSeconds': { ground: csv, set: 'workload.source.slice.fromSeconds=0.5' },
+  'workload.source.slice.minInputTokens': { ground: csv, set: 'workload.source.slice.minInputTokens=500' },
+  'workload.source.slice.maxInputTokens': { ground: csv, set: 'workload.source.slice.maxInputTokens=500' },
   'serving.holdsSlots': { ground: [...busy, 'serving[0].maxSequences=1'], set: 'serving[0].holdsSlots=true' },
   'serving.newBatchStallMs': { set: 'serving[1].newBatchStallMs=20' },
   'router.frontendParameters': { ground: [...busy, 'router.frontends=2'], set: controlled[1] as string },
