@@ -18,7 +18,7 @@ const rules = {
   ],
   'slower-links': (ratio: number): string[] => [`cluster.topology.oversubscription.core=${ratio}`],
   'fewer-links': (ratio: number): string[] => [
-    'cluster.topology.uplinksPerPod=88',
+    'cluster.topology.uplinksPerPod=96',
     'cluster.topology.bytesPerSecond.coreUplink=3.125e+9',
     `cluster.topology.oversubscription={core: ${ratio}, by: fewer-links}`,
   ],

@@ -16,7 +16,7 @@ export type Scheduler = 'rr' | 'cla' | 'static' | 'self' | 'netkv';
  */
 const schedulers: Readonly<Record<Scheduler, readonly string[]>> = {
   rr: ['router.decode.policy=round-robin'],
-  cla: ['router.decode.policy=cla', 'router.decode.parameters={cacheWeight: 1, loadWeight: 8}'],
+  cla: ['router.decode.policy=cla', 'router.decode.parameters={cacheWeight: 1, loadWeight: 12}'],
   static: ['router.decode.policy=netkv-static'],
   self: ['router.decode.policy=netkv-self'],
   netkv: [],
