@@ -4,6 +4,7 @@ import {
   chooseEngine,
   createRouterView,
   type NetworkSite,
+  networkColumns,
   networkTiers,
   type OraclePolicy,
   type RouterPolicy,
@@ -78,18 +79,7 @@ function timeDecisions(name: string, count: number, decisions: number): number {
 function decisionOf(name: string, count: number): (index: number) => number {
   const bound = bindPolicy(builtInPolicy('router', name) as RouterPolicy);
   const oracle = builtInPolicy('oracle', 'periodic') as OraclePolicy;
-  const column = (): Float64Array => new Float64Array(count);
-  const network = {
-    tier: column(),
-    bytesPerSecond: column(),
-    latencyNs: column(),
-    transferNs: column(),
-    congestion: column(),
-    pathCongestion: column(),
-    computeCost: column(),
-    cacheCost: column(),
-    networkCost: column(),
-  };
+  const network = networkColumns(count);
   const tiers = Int8Array.from({ length: count }, (_, engine) => (engine * 7) % 4);
   const passNs = Array.from({ length: 65 }, (_, sequences) => 12e6 + sequences * 2e5);
   const sample = createRouterView({

@@ -18,6 +18,14 @@ const regimes = z
 const rising = (values: readonly number[]): boolean => values.every((value, index) => index === 0 || value > values[index - 1]!);
 const thresholds = z.array(z.number().positive()).min(1).refine(rising, 'thresholds must rise');
 
+/** A metric that is smoothed and held against thresholds. */
+const smoothed = (metric: string, limits: number[]) => ({
+  metric: z.string().default(metric),
+  thresholds: thresholds.default(limits),
+  weight: weight.default(0.3),
+  samplesInARow: samplesInARow.default(3),
+});
+
 interface RegimeParameters {
   readonly thresholds: readonly number[];
   readonly weight: number;
@@ -43,10 +51,7 @@ export const adaptiveController = defineControllerPolicy({
     'Regimes by the EWMA of TTFT P99 against two thresholds, three samples in a row, as in arXiv 2606.17081 (defaults: its 340B).',
   parameters: z
     .strictObject({
-      metric: z.string().default('ttft_p99_ms'),
-      thresholds: thresholds.default([1000, 10_000]),
-      weight: weight.default(0.3),
-      samplesInARow: samplesInARow.default(3),
+      ...smoothed('ttft_p99_ms', [1000, 10_000]),
       regimes: regimes.default(publishedRegimes),
     })
     .refine(fits, fitsMessage),
@@ -60,10 +65,7 @@ export const hysteresisController = defineControllerPolicy({
   description: 'As adaptive, but a regime is left only well below its threshold and never before it has lasted a while.',
   parameters: z
     .strictObject({
-      metric: z.string().default('ttft_p99_ms'),
-      thresholds: thresholds.default([1000, 10_000]),
-      weight: weight.default(0.3),
-      samplesInARow: samplesInARow.default(3),
+      ...smoothed('ttft_p99_ms', [1000, 10_000]),
       releaseFraction: z.number().gt(0).max(1).default(0.5).describe('Share of a threshold below which its regime is left'),
       leastSeconds: z.number().min(0).default(30).describe('A regime lasts at least this long before it is left downwards'),
       regimes: regimes.default(publishedRegimes),
@@ -98,10 +100,7 @@ export const poaController = defineControllerPolicy({
   parameters: z
     .strictObject({
       /** `placement_poa` is exact for equal decode engines of linear latency; `poa_hat` is what a PoA actor measures. */
-      metric: z.string().default('placement_poa'),
-      thresholds: thresholds.default([1.1, 1.5]),
-      weight: weight.default(0.3),
-      samplesInARow: samplesInARow.default(3),
+      ...smoothed('placement_poa', [1.1, 1.5]),
       releaseFraction: z.number().gt(0).max(1).default(0.95),
       regimes: regimes.default(publishedRegimes),
     })

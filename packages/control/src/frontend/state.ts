@@ -240,7 +240,8 @@ export function forgetNetwork(network: FrontendDesk['network']): void {
   network.networkCost.fill(Number.NaN);
 }
 
-function networkColumns(count: number): FrontendDesk['network'] {
+/** Room for what an oracle says of `count` engines. */
+export function networkColumns(count: number): FrontendDesk['network'] {
   const column = (): Float64Array => new Float64Array(count);
   return {
     tier: column(),

@@ -22,20 +22,16 @@ export function lowestScore(view: RouterView, random: Random): number {
 
 /** One of the `ties` candidates of this score, each as likely. One draw. */
 export function oneOfTied(view: RouterView, score: number, ties: number, random: Random): number {
-  return tied(view, score, Math.floor(random() * ties));
-}
-
-function scoreFault(view: RouterView, engine: number): RangeError {
-  return new RangeError(`the score of engine ${engine} (${view.engines.names[engine]}) is ${view.scores[engine]}; it must be a number`);
-}
-
-function tied(view: RouterView, score: number, skip: number): number {
   const { candidates, scores } = view;
-  let left = skip;
+  let left = Math.floor(random() * ties);
   for (let place = 0; ; place++) {
     const engine = candidates[place]!;
     if (scores[engine] === score && left-- === 0) return engine;
   }
+}
+
+function scoreFault(view: RouterView, engine: number): RangeError {
+  return new RangeError(`the score of engine ${engine} (${view.engines.names[engine]}) is ${view.scores[engine]}; it must be a number`);
 }
 
 /**

@@ -71,22 +71,20 @@ const mean = (values: readonly number[]): number => values.reduce((sum, value) =
 const others = (run: Measurement, value: (run: Measurement, tenant: string) => number): number =>
   mean(honest.map((tenant) => value(run, tenant)));
 
+/** Requests of the four tenants in turn, each with a prompt of its own; the tenant that comes first is tenant 0. */
+function rowsInTurn(count: number, outputTokens: number, inputTokens: () => number): Row[] {
+  return Array.from({ length: count }, (_, index) => {
+    const tenant = [player, ...honest][index % 4]!;
+    return { atSeconds: index * 1e-3, inputTokens: inputTokens(), outputTokens, tenant, group: `${tenant}-${index}`, prefixTokens: 0 };
+  });
+}
+
 /** Four tenants in closed loops for a minute; the player keeps four times as many prompts in flight and so holds the prefill slots. */
 async function measureHogging(context: StudyContext, file: string, folder: string) {
   const seconds = context.quick ? 20 : 60;
   const draw = uniform(7);
-  // Enough requests that nobody runs out; the tenant that comes first is tenant 0.
-  const rows = Array.from({ length: seconds * 320 }, (_, index) => {
-    const tenant = [player, ...honest][index % 4]!;
-    return {
-      atSeconds: index * 1e-3,
-      inputTokens: 1000 + Math.floor(2000 * draw()),
-      outputTokens: 64,
-      tenant,
-      group: `${tenant}-${index}`,
-      prefixTokens: 0,
-    };
-  });
+  // Enough requests that nobody runs out.
+  const rows = rowsInTurn(seconds * 320, 64, () => 1000 + Math.floor(2000 * draw()));
   const trace = writeTrace(folder, 'hogging.csv', rows);
   const caseOf = (inFlight: number, defence: (typeof defences)[number]): MeasureTask => ({
     file,
@@ -252,17 +250,7 @@ async function measureWarmUps(context: StudyContext, file: string, folder: strin
 async function measureTiming(context: StudyContext, file: string, folder: string) {
   const seconds = context.quick ? 30 : 120;
   const draw = uniform(13);
-  const rows = Array.from({ length: seconds * 100 }, (_, index) => {
-    const tenant = [player, ...honest][index % 4]!;
-    return {
-      atSeconds: index * 1e-3,
-      inputTokens: 6000 + Math.floor(4000 * draw()),
-      outputTokens: 2,
-      tenant,
-      group: `${tenant}-${index}`,
-      prefixTokens: 0,
-    };
-  });
+  const rows = rowsInTurn(seconds * 100, 2, () => 6000 + Math.floor(4000 * draw()));
   const trace = writeTrace(folder, 'timing.csv', rows);
   const pauses = context.quick ? [0, 100] : [0, 25, 50, 100, 200];
   const cases = pauses.flatMap((pauseMs) => (['random', 'fixed'] as const).map((timing) => ({ pauseMs, timing })));
