@@ -69,8 +69,8 @@ describe('braess bench', () => {
     ['growth', '--events', '2000'],
     ['grid', '--events', '2000', '--actors', '20', '30'],
   ])('%s prints one JSON object', async (...words) => {
-    const { code, out } = await braess(['bench', ...words, '--json']);
-    expect(code).toBe(0);
+    const { code, out, err } = await braess(['bench', ...words, '--json']);
+    expect(code, err).toBe(0);
     expect(JSON.parse(out)).toMatchObject({ interrupted: false });
     expect(out.trimEnd().split('\n')).toHaveLength(1);
   });

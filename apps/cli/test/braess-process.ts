@@ -28,7 +28,7 @@ function ended(file: string, words: readonly string[], interruptAfterMs?: number
     child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
     child.stderr.on('data', (chunk: Buffer) => (err += chunk.toString()));
     child.once('error', reject);
-    child.once('close', (code) => resolve({ code, out, err }));
+    child.once('close', (code, signal) => resolve({ code, out, err: signal === null ? err : `${err}\n(ended by ${signal})` }));
     if (interruptAfterMs !== undefined) setTimeout(() => child.kill('SIGINT'), interruptAfterMs);
   });
 }

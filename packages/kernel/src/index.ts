@@ -17,4 +17,5 @@ export { type PreparedThreads, prepareThreads, type Run, run, startRun } from '.
 export type { RunOptions, RunResult } from './run-options.js';
 export type { ShardChoice } from './shard-choice.js';
 export { Simulation, type SimulationOptions } from './simulation.js';
+export { ThreadPool, type ThreadPoolOptions, type ThreadTaskOptions } from './thread-pool.js';
 export { maximumTimeNs, microsecondNs, millisecondNs, secondNs } from './time.js';

@@ -257,7 +257,7 @@ class Coordinator implements Run {
     const { shards = 1, workerHeapMb } = this.#options;
     const chooser = shards === 'auto' ? new ShardChooser(this.model) : undefined;
     const threads = (chooser?.maximumShards ?? (shards as number)) + (transport === 'bridged' ? 1 : 0);
-    const heap = workerHeapMb === undefined ? {} : { maxOldGenerationSizeMb: workerHeapMb };
+    const heap = { maxOldGenerationSizeMb: workerHeapMb };
     const prepared = this.#options.threads?.pool;
     if (prepared !== undefined && prepared.threads < threads) await prepared.destroy();
     let pool = prepared !== undefined && prepared.threads >= threads ? prepared : new ShardPool(threads, heap);

@@ -1,6 +1,5 @@
 import { availableParallelism } from 'node:os';
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
-import { Piscina } from 'piscina';
 import type { BridgeTask } from './bridge-worker.js';
 import { mergeSnapshots, type Snapshot } from './checkpoint.js';
 import { fromPlainError, type KernelError } from './errors.js';
@@ -11,6 +10,7 @@ import type { Model } from './model.js';
 import type { PacerState } from './pacing.js';
 import { emptyResult, type ShardReport, type ShardResult, type ShardTask, WatchWords } from './shard-task.js';
 import { SharedControl, SharedRing } from './shared-ring.js';
+import { ThreadPool, type ThreadPoolOptions } from './thread-pool.js';
 
 const shortestMeasurementMs = 50;
 
@@ -78,24 +78,18 @@ export interface ShardWatch {
 
 /** Threads that live as long as a run; segments use the first `shards` of them. */
 export class ShardPool {
-  readonly #pool: Piscina;
-  readonly threads: number;
+  readonly #pool: ThreadPool;
 
-  constructor(threads: number, resourceLimits: { readonly maxOldGenerationSizeMb?: number } = {}) {
-    this.threads = threads;
-    this.#pool = new Piscina({
-      filename: new URL('./shard-worker.js', import.meta.url).href,
-      minThreads: threads,
-      maxThreads: threads,
-      idleTimeout: Number.POSITIVE_INFINITY,
-      atomics: 'disabled',
-      ...(Object.keys(resourceLimits).length === 0 ? {} : { resourceLimits }),
-    });
-    this.#pool.on('error', () => undefined); // A worker lost between tasks; the next task reports what it misses.
+  constructor(threads: number, options: ThreadPoolOptions = {}) {
+    this.#pool = new ThreadPool(new URL('./shard-worker.js', import.meta.url).href, threads, options);
+  }
+
+  get threads(): number {
+    return this.#pool.threads;
   }
 
   runShard(task: ShardTask): Promise<ShardResult> {
-    return this.#pool.run(task, { transferList: [task.port] }) as Promise<ShardResult>;
+    return this.#pool.run(task, { transfer: [task.port] });
   }
 
   /** Has every thread load a program, so that a run finds it there. */
@@ -104,12 +98,12 @@ export class ShardPool {
   }
 
   runBridge(task: BridgeTask): Promise<void> {
-    return this.#pool.run(task, { filename: new URL('./bridge-worker.js', import.meta.url).href }) as Promise<void>;
+    return this.#pool.run(task, { module: new URL('./bridge-worker.js', import.meta.url).href });
   }
 
   /** Ends every thread, also one stuck in a handler. */
-  async destroy(): Promise<void> {
-    await this.#pool.destroy();
+  destroy(): Promise<void> {
+    return this.#pool.destroy();
   }
 }
 

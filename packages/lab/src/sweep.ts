@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { Piscina } from 'piscina';
+import { ThreadPool } from '@braess/kernel';
 import type { ScenarioSummary } from './run-scenario.js';
 
 export interface SweepOptions {
@@ -49,7 +49,7 @@ export async function sweepScenario(options: SweepOptions): Promise<Sweep> {
   const { values, path, settings = [], signal, onPoint } = options;
   if (values.length === 0) throw new RangeError(`sweep of ${path} has no values; give some, e.g. ${path}=1,2,3`);
   const threads = Math.min(values.length, options.parallel ?? Math.max(1, availableParallelism()));
-  const pool = new Piscina({ filename: new URL('./sweep-worker.js', import.meta.url).href, minThreads: threads, maxThreads: threads });
+  const pool = new ThreadPool(new URL('./sweep-worker.js', import.meta.url).href, threads);
   let done = 0;
   try {
     const points = await Promise.all(
@@ -60,7 +60,7 @@ export async function sweepScenario(options: SweepOptions): Promise<Sweep> {
           out: join(options.out, `${String(index).padStart(3, '0')}-${value.replaceAll(/[^\w.-]+/g, '_').slice(0, 40)}`),
         };
         try {
-          const summary = (await pool.run(task, signal === undefined ? {} : { signal })) as ScenarioSummary;
+          const summary = await pool.run<ScenarioSummary>(task, { signal });
           onPoint?.(++done, values.length);
           return { value, summary, error: null };
         } catch (error) {
