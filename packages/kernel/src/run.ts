@@ -14,8 +14,9 @@ import { RecordMerger, unpackRecords } from './records.js';
 import { type CheckedOptions, checkOptions, type RunOptions, type RunResult } from './run-options.js';
 import { Segment, type SegmentPlan, type SegmentResult, ShardPool, type ThreadTransport } from './segment.js';
 import { ShardChooser } from './shard-choice.js';
-import type { ShardReport } from './shard-task.js';
+import type { ShardReport, SnapshotWish } from './shard-task.js';
 import { checkShards, Simulation } from './simulation.js';
+import { StretchMeter } from './stretch-meter.js';
 import { wallMs } from './wall-clock.js';
 import { Watchdog } from './watchdog.js';
 
@@ -51,6 +52,8 @@ export interface Run {
   inject(entry: Omit<InputEntry, 'timeNs'> & { readonly timeNs?: number }): void;
 }
 
+/** How often `auto` looks at the speed of a run. */
+const lookEveryMs = 20;
 /** How long a handler may still take once the run is asked to stop. */
 const stopPatienceMs = 2000;
 
@@ -290,11 +293,11 @@ class Coordinator implements Run {
     for (;;) {
       const shards = chooser?.shards ?? (this.#options.shards as number | undefined) ?? 1;
       const nextNs = nextCutNs(Math.max(nowNs, firstPendingNs), checkpointEveryNs, untilNs);
-      const budgetMs = chooser?.budgetMs ?? Number.POSITIVE_INFINITY;
-      const takeSnapshot = nextNs < untilNs || budgetMs < Number.POSITIVE_INFINITY || this.#options.checkpoint === true;
+      const isUndecided = chooser !== undefined && chooser.choice === undefined;
+      const snapshot = nextNs < untilNs || this.#options.checkpoint === true ? 'at its end' : isUndecided ? 'if stopped' : 'never';
       let done: SegmentResult;
       try {
-        done = await this.#runSegment(this.#segmentPlan(transport, shards, nextNs, from, takeSnapshot, budgetMs, pacers), pool());
+        done = await this.#runSegment(this.#segmentPlan(transport, shards, nextNs, from, snapshot, pacers), pool(), chooser, nowNs);
       } catch (error) {
         if (!(error instanceof KernelError && error.code === 'worker-lost' && this.#restarted < restarts)) throw error;
         this.#restarted++;
@@ -314,7 +317,6 @@ class Coordinator implements Run {
       const checkpoint = done.snapshot === undefined ? undefined : packCheckpoint(done.snapshot, this.model, this.#options.seed);
       const hasMore = (done.snapshot?.eventIntegers.length ?? 0) > 0;
       const over = done.stoppedNs >= untilNs || (!hasMore && this.#options.live !== true) || this.#stopAsked;
-      chooser?.note(done, nowNs);
       if (over) return this.#finish(done, shards, chooser, rounds, loopMs, this.#options.checkpoint === true ? checkpoint : undefined);
       from = (checkpoint as Checkpoint).bytes;
       nowNs = done.stoppedNs;
@@ -354,8 +356,7 @@ class Coordinator implements Run {
     shards: number,
     untilNs: number,
     from: Uint8Array | undefined,
-    takeSnapshot: boolean,
-    budgetMs: number,
+    snapshot: SnapshotWish,
     pacers: readonly PacerState[] | undefined,
   ): SegmentPlan {
     const { seed, strict = false, resolvedLimits, pace, live = false, guards = true, bridgeDelayMs = 1 } = this.#options;
@@ -373,10 +374,9 @@ class Coordinator implements Run {
       keepRecords: this.#merger !== undefined,
       untilNs,
       from,
-      takeSnapshot,
+      snapshot,
       pace: pace === 'max' ? undefined : pace,
       live,
-      budgetMs,
       traced: this.#recorder?.actors,
       reportWindows: this.observer.listenerCount('window') > 0,
       guards,
@@ -385,7 +385,7 @@ class Coordinator implements Run {
     };
   }
 
-  async #runSegment(plan: SegmentPlan, pool: ShardPool): Promise<SegmentResult> {
+  async #runSegment(plan: SegmentPlan, pool: ShardPool, chooser: ShardChooser | undefined, fromNs: number): Promise<SegmentResult> {
     this.#merger?.begin(plan.shards);
     const stretch = this.#stretch;
     const segment = new Segment(plan, pool, { onReport: (shard, report, done) => this.#take(stretch, shard, report, done) });
@@ -401,6 +401,7 @@ class Coordinator implements Run {
       },
     });
     this.#watchdog = watchdog;
+    const endLooks = chooser === undefined ? undefined : lookAt(segment, plan, chooser, fromNs);
     if (this.#stopAsked) {
       segment.requestStop();
       watchdog.hurry(stopPatienceMs);
@@ -413,6 +414,7 @@ class Coordinator implements Run {
     } catch (error) {
       throw this.#sinkError ?? error;
     } finally {
+      endLooks?.();
       watchdog.close();
       this.#watchdog = undefined;
       this.#segment = undefined;
@@ -479,6 +481,19 @@ class Coordinator implements Run {
     const remainingMs = share === undefined || share === 0 ? undefined : (elapsedMs * (1 - share)) / share;
     this.#tell('progress', { nowNs, events, eventsPerSecond: (events / elapsedMs) * 1000, wallMs: elapsedMs, share, remainingMs });
   }
+}
+
+/** Lets `auto` look at a segment while it runs, and stop it to change the count of shards. Returns what ends that. */
+function lookAt(segment: Segment, plan: SegmentPlan, chooser: ShardChooser, fromNs: number): () => void {
+  const meter = new StretchMeter(segment, plan.shards, fromNs);
+  const timer = setInterval(() => {
+    if (chooser.choice === undefined && chooser.look(meter.read())) segment.requestStop();
+    if (chooser.choice !== undefined || chooser.shards !== plan.shards) clearInterval(timer);
+  }, lookEveryMs);
+  return () => {
+    clearInterval(timer);
+    if (chooser.choice === undefined && chooser.shards === plan.shards) chooser.endStretch(meter.read());
+  };
 }
 
 /** The next checkpoint: the first multiple of the period after something happens, so that empty time is jumped. */

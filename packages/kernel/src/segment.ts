@@ -8,11 +8,9 @@ import type { Limits } from './limits.js';
 import type { NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
 import type { PacerState } from './pacing.js';
-import { emptyResult, type ShardReport, type ShardResult, type ShardTask, WatchWords } from './shard-task.js';
+import { emptyResult, type ShardReport, type ShardResult, type ShardTask, type SnapshotWish, WatchWords } from './shard-task.js';
 import { SharedControl, SharedRing } from './shared-ring.js';
 import { ThreadPool, type ThreadPoolOptions } from './thread-pool.js';
-
-const shortestMeasurementMs = 50;
 
 /** How shards on threads are connected. */
 export type ThreadTransport = 'threads' | 'bridged';
@@ -33,12 +31,11 @@ export interface SegmentPlan {
   readonly keepRecords: boolean;
   readonly untilNs: number;
   readonly from: Uint8Array | undefined;
-  readonly takeSnapshot: boolean;
+  readonly snapshot: SnapshotWish;
   readonly pace: number | undefined;
   /** By shard, from the stretch before. */
   readonly pacers: readonly PacerState[] | undefined;
   readonly live: boolean;
-  readonly budgetMs: number;
   readonly traced: Int32Array | undefined;
   readonly reportWindows: boolean;
   readonly guards: boolean;
@@ -53,8 +50,6 @@ export interface SegmentResult {
   readonly rounds: number;
   readonly loopMs: number;
   readonly stretchEvents: number;
-  /** Events a second over the last third of the stretch. */
-  readonly eventRate: number;
   /** By shard; empty for a run that is not paced. */
   readonly pacers: readonly PacerState[];
   readonly snapshot: Snapshot | undefined;
@@ -71,6 +66,8 @@ export interface ShardWatch {
   readonly nowNs: number;
   /** Count of events, low 32 bits; changes with every event. */
   readonly pulse: number;
+  readonly looping: boolean;
+  readonly waitedMs: number;
   readonly inHandler: boolean;
   readonly actor: number;
   readonly message: number;
@@ -144,6 +141,8 @@ export class Segment {
       events: doubles[WatchWords.eventCount] as number,
       nowNs: doubles[WatchWords.nowNs] as number,
       pulse: Atomics.load(words, WatchWords.events),
+      looping: Atomics.load(words, WatchWords.looping) === 1,
+      waitedMs: doubles[WatchWords.waitedMs] as number,
       inHandler: Atomics.load(words, WatchWords.inHandler) === 1,
       actor: Atomics.load(words, WatchWords.actor),
       message: Atomics.load(words, WatchWords.message),
@@ -233,7 +232,7 @@ export class Segment {
 
   #taskOf(shard: number, control: SharedArrayBuffer, rings: Rings, watch: SharedArrayBuffer, port: MessagePort): ShardTask {
     const { shards, transport, module, parameters, seed, strict, limits, keepRecords, untilNs, from } = this.#plan;
-    const { takeSnapshot, pace, live, budgetMs, traced, reportWindows, guards, inputs } = this.#plan;
+    const { snapshot, pace, live, traced, reportWindows, guards, inputs } = this.#plan;
     const link = {
       shard,
       shardCount: shards,
@@ -253,11 +252,10 @@ export class Segment {
       keepRecords,
       untilNs,
       from,
-      takeSnapshot,
+      snapshot,
       pace,
       pacer: this.#plan.pacers?.[shard],
       live,
-      budgetMs,
       watch,
       port,
       traced,
@@ -328,17 +326,7 @@ function merge(results: readonly ShardResult[], model: Model): SegmentResult {
     rounds: Math.max(...results.map((result) => result.rounds)),
     loopMs: Math.max(...results.map((result) => result.loopMs)),
     stretchEvents: results.reduce((sum, result) => sum + result.stretchEvents, 0),
-    eventRate: eventRate(results),
     pacers: results.flatMap((result) => (result.pacer === undefined ? [] : [result.pacer])),
     snapshot: snapshots.length === results.length ? mergeSnapshots(snapshots) : undefined,
   };
-}
-
-/** Events a second, over the last third of the stretch where that was long enough to measure. */
-function eventRate(results: readonly ShardResult[]): number {
-  const warmMs = Math.max(...results.map((result) => result.warmMs));
-  const loopMs = Math.max(...results.map((result) => result.loopMs));
-  const warm = warmMs >= shortestMeasurementMs;
-  const events = results.reduce((sum, result) => sum + (warm ? result.warmEvents : result.stretchEvents), 0);
-  return (1000 * events) / Math.max(warm ? warmMs : loopMs, Number.MIN_VALUE);
 }

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import type { Model } from './model.js';
 import { placeCells } from './placement.js';
-import type { SegmentResult } from './segment.js';
+import { nothing, type StretchReading } from './stretch-meter.js';
 
 /** What `shards: 'auto'` chose, and why. */
 export interface ShardChoice {
@@ -10,11 +10,21 @@ export interface ShardChoice {
 }
 
 /**
- * Wall time of the first stretch on one shard, and of the trial; both are judged by their last third. The trial's threads are new to their code,
+ * Wall time of the first phase, on one shard, and of the trial; both are judged by their last third. The trial's threads are new to their code,
  * and while they keep every core busy the compiler takes most of a second to settle.
  */
-const firstStretchMs = 600;
+const firstPhaseMs = 600;
 const trialMs = 1200;
+const settledShare = 2 / 3;
+/**
+ * Where windows are so full that many shards must win even if code that is not compiled yet took four times as long as it will, the first phase
+ * ends after this. Its rate then says little of one shard, so that trial is judged by how many shards are at work at a time instead.
+ */
+const glanceMs = 200;
+const coldFactor = 4;
+const clearGain = 1.5;
+/** Messages between shards are packed and unpacked, and events cost some per cent more while every core is busy: so many are needed to beat one alone. */
+const leastBusyShards = 1.3;
 /** What a round of synchronisation costs a shard beside its events: the barrier, a frame packed and one taken in. */
 const roundMs = 0.002;
 /** A predicted gain below this is not worth a trial: a trial that fails costs some tenths of a second. */
@@ -24,16 +34,20 @@ const expectedMaximum = [0, 0, 0.5642, 0.8463, 1.0294, 1.163, 1.2672, 1.3522, 1.
 
 /**
  * Chooses between one shard and as many as there are cores: starts on one, estimates from the lookahead whether windows could be worth it, tries
- * the larger count from a checkpoint, and keeps whichever ran more events a second.
+ * the larger count from a checkpoint, and keeps whichever ran more events a second. It looks at a run from outside, and breaks it only to change
+ * the count.
  */
 export class ShardChooser {
   readonly maximumShards: number;
   shards = 1;
-  budgetMs: number = firstStretchMs;
   choice: ShardChoice | undefined;
   readonly #model: Model;
-  #phase: 'first' | 'trial' | 'chosen' = 'first';
-  #oneShardRate = 0;
+  #phase: 'glance' | 'first' | 'trial' = 'glance';
+  /** Events a millisecond; undefined when a glance was enough. */
+  #oneShardRate: number | undefined;
+  /** Of the stretches of this phase that have ended (a run with checkpoints has many), and where its last third began. */
+  #ended = nothing;
+  #settled: StretchReading | undefined;
 
   constructor(model: Model) {
     this.#model = model;
@@ -41,45 +55,97 @@ export class ShardChooser {
     if (this.maximumShards === 1) this.#choose(1, availableParallelism() === 1 ? 'only one core' : 'only one cell');
   }
 
-  /** Takes in a finished stretch that began at `fromNs`, and plans the next. */
-  note(done: SegmentResult, fromNs: number): void {
-    if (this.#phase === 'chosen') return;
-    const rate = done.eventRate;
-    if (!(rate > 0)) return; // Nothing measured (one instant filled the stretch): the phase is repeated.
-    if (this.#phase === 'first') {
+  /** Takes in how far the running stretch is; true when it is to be stopped, for another count of shards. */
+  look(stretch: StretchReading): boolean {
+    if (this.choice !== undefined) return false;
+    const shardsBefore = this.shards;
+    const phase = sum(this.#ended, stretch);
+    if (this.#phase === 'glance') this.#measure(phase, glanceMs, (measured) => this.#judgeAtAGlance(measured));
+    if (this.#phase === 'first') this.#measure(phase, firstPhaseMs, (measured) => this.#judgeOneShard(measured));
+    else if (this.#phase === 'trial') this.#measure(phase, trialMs, (measured) => this.#judgeTrial(measured));
+    if (this.shards !== shardsBefore) this.#ended = nothing;
+    return this.shards !== shardsBefore;
+  }
+
+  /** The stretch is over, for a reason of its own. */
+  endStretch(stretch: StretchReading): void {
+    this.#ended = sum(this.#ended, stretch);
+  }
+
+  /** Hands the last third of a phase on, once the phase has lasted `lengthMs`. One that a single instant fills goes on: there is nothing to judge yet. */
+  #measure(phase: StretchReading, lengthMs: number, judge: (measured: StretchReading) => void): void {
+    if (phase.elapsedMs < settledShare * lengthMs) return;
+    this.#settled ??= phase;
+    if (phase.elapsedMs < lengthMs) return;
+    const measured = difference(phase, this.#settled);
+    if (measured.events === 0 || measured.spanNs === 0) return;
+    this.#settled = undefined;
+    judge(measured);
+  }
+
+  #judgeAtAGlance(measured: StretchReading): void {
+    const eventMs = measured.elapsedMs / measured.events / coldFactor;
+    const isClear = predictedGain(this.maximumShards, this.#eventsPerWindow(measured), eventMs) >= clearGain;
+    this.#phase = isClear ? 'trial' : 'first';
+    if (isClear) this.shards = this.maximumShards;
+  }
+
+  #judgeOneShard(measured: StretchReading): void {
+    const rate = measured.events / measured.elapsedMs;
+    const perWindow = this.#eventsPerWindow(measured);
+    const gain = predictedGain(this.maximumShards, perWindow, 1 / rate);
+    if (gain >= gainWorthATrial) {
       this.#oneShardRate = rate;
-      const perWindow = this.#eventsPerWindow(done, fromNs);
-      const gain = predictedGain(this.maximumShards, perWindow, 1000 / rate);
-      if (gain < gainWorthATrial) {
-        const window = `a window would hold about ${perWindow.toFixed(1)} events a shard of ${(1e6 / rate).toFixed(2)} us`;
-        this.#choose(1, `${window}: ${this.maximumShards} shards would run at ${gain.toFixed(2)} of one`);
-        return;
-      }
       this.#phase = 'trial';
       this.shards = this.maximumShards;
-      this.budgetMs = trialMs;
       return;
     }
-    const gain = rate / this.#oneShardRate;
+    const window = `a window would hold about ${perWindow.toFixed(1)} events a shard of ${(1000 / rate).toFixed(2)} us`;
+    this.#choose(1, `${window}: ${this.maximumShards} shards would run at ${gain.toFixed(2)} of one`);
+  }
+
+  #judgeTrial(measured: StretchReading): void {
+    if (this.#oneShardRate === undefined) {
+      const busy = this.maximumShards - measured.waitedMs / measured.elapsedMs;
+      const reason = `${busy.toFixed(2)} of ${this.maximumShards} shards were at work at a time in a trial`;
+      this.#choose(busy >= leastBusyShards ? this.maximumShards : 1, reason);
+      return;
+    }
+    const gain = measured.events / measured.elapsedMs / this.#oneShardRate;
     if (gain > 1) this.#choose(this.maximumShards, `${gain.toFixed(2)} times one shard in a trial`);
     else this.#choose(1, `${this.maximumShards} shards ran at ${gain.toFixed(2)} of one in a trial`);
   }
 
   #choose(shards: number, reason: string): void {
-    this.#phase = 'chosen';
     this.shards = shards;
-    this.budgetMs = Number.POSITIVE_INFINITY;
     this.choice = { shards, reason };
   }
 
   /** Events a shard per window, were each window as long as the least lookahead between two shards. */
-  #eventsPerWindow(done: SegmentResult, fromNs: number): number {
+  #eventsPerWindow({ events, spanNs }: StretchReading): number {
     const shardOfCell = placeCells(this.#model, this.maximumShards);
     const direct = this.#model.lookahead.betweenShards(shardOfCell, this.#model.classOfCell, this.maximumShards);
     const leastNs = Math.min(...direct);
     if (leastNs === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
-    return (done.stretchEvents * leastNs) / Math.max(1, done.stoppedNs - fromNs) / this.maximumShards;
+    return (events * leastNs) / spanNs / this.maximumShards;
   }
+}
+
+function sum(a: StretchReading, b: StretchReading): StretchReading {
+  return combine(a, b, 1);
+}
+
+function difference(a: StretchReading, b: StretchReading): StretchReading {
+  return combine(a, b, -1);
+}
+
+function combine(a: StretchReading, b: StretchReading, sign: number): StretchReading {
+  return {
+    events: a.events + sign * b.events,
+    elapsedMs: a.elapsedMs + sign * b.elapsedMs,
+    waitedMs: a.waitedMs + sign * b.waitedMs,
+    spanNs: a.spanNs + sign * b.spanNs,
+  };
 }
 
 /**

@@ -17,6 +17,8 @@ const stopFlag = 1;
 
 /** Events between two looks at the abort word inside a window. */
 const eventsPerLook = 4096;
+/** Looking at the clock costs about as much as a short wait: one wait in so many is timed, and stands for the others. */
+const roundsPerTimedWait = 16;
 /** How long an idle live run without a pace sleeps between two looks. */
 const idleWaitMs = 5;
 /** A window is cut short for the sake of step only when at least an eighth of it is left. */
@@ -33,6 +35,8 @@ export interface LoopHost {
   wantsStop(): boolean;
   /** True when a long window should return between two instants, to let the thread do other things. */
   shouldYield(): boolean;
+  /** Told how long the shard has waited, for others or for the wall clock. */
+  waited(milliseconds: number): void;
   /** After each window, for observers; undefined when nobody looks. */
   readonly onWindow: ((fromNs: number, boundNs: number, events: number) => void) | undefined;
 }
@@ -104,9 +108,17 @@ export class ShardLoop {
     this.begin(stopNs);
     for (;;) {
       this.publish();
-      while (!this.collect()) this.#link.wait();
+      if (!this.collect()) this.#awaitFrames();
       if (!this.advance()) return;
     }
+  }
+
+  #awaitFrames(): void {
+    const isTimed = this.rounds % roundsPerTimedWait === 0;
+    const begunMs = isTimed ? wallMs() : 0;
+    do this.#link.wait();
+    while (!this.collect());
+    if (isTimed) this.#host.waited(roundsPerTimedWait * (wallMs() - begunMs));
   }
 
   begin(stopNs: number): void {
@@ -166,7 +178,9 @@ export class ShardLoop {
     let boundNs = Math.min(this.#stopNs, this.#inStep(this.#bounds.boundNs[shard] as number));
     if (pacer !== undefined) {
       pacer.start();
+      const begunMs = wallMs();
       pacer.waitFor(pendingNs, (untilMs) => this.#link.pause(untilMs));
+      this.#host.waited(wallMs() - begunMs);
       boundNs = Math.min(boundNs, pacer.dueNs() + 1);
     } else if (pendingNs === Number.POSITIVE_INFINITY) this.#link.pause(wallMs() + idleWaitMs);
     if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');

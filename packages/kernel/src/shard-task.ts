@@ -7,6 +7,9 @@ import type { NumberedInput } from './live-inputs.js';
 import type { PacerState } from './pacing.js';
 import type { RingLinkPlan } from './shared-ring.js';
 
+/** When a stretch hands back the state it ends in. */
+export type SnapshotWish = 'never' | 'at its end' | 'if stopped';
+
 /** What a shard thread is given. Everything crosses by structured clone. */
 export interface ShardTask {
   readonly link: RingLinkPlan;
@@ -19,13 +22,11 @@ export interface ShardTask {
   readonly untilNs: number;
   /** Bytes of the checkpoint to start from. */
   readonly from: Uint8Array | undefined;
-  readonly takeSnapshot: boolean;
+  readonly snapshot: SnapshotWish;
   readonly pace: number | undefined;
   /** How far the pacer had come in the stretch before. */
   readonly pacer: PacerState | undefined;
   readonly live: boolean;
-  /** Stop at an agreed instant once this much wall time has passed. */
-  readonly budgetMs: number;
   /** Shared words a watcher reads; see `WatchWords`. */
   readonly watch: SharedArrayBuffer;
   readonly port: MessagePort;
@@ -48,10 +49,7 @@ export interface ShardResult {
   readonly rounds: number;
   /** Wall milliseconds inside the loop. */
   readonly loopMs: number;
-  /** Events of this stretch, and its last third, when the compiler has settled: events and wall ms. */
   readonly stretchEvents: number;
-  readonly warmEvents: number;
-  readonly warmMs: number;
   readonly pacer: PacerState | undefined;
   readonly snapshot: Snapshot | undefined;
 }
@@ -71,10 +69,14 @@ export const WatchWords = {
   inHandler: 3,
   recordBytes: 4,
   stopRequested: 5,
+  /** 1 once the shard is built and its loop has begun. */
+  looping: 6,
   /** Double: simulated time reached. */
   nowNs: 4,
   /** Double: events so far. */
   eventCount: 5,
+  /** Double: wall milliseconds spent waiting for other shards or for the wall clock. */
+  waitedMs: 6,
   bytes: 64,
 } as const;
 
@@ -90,8 +92,6 @@ export function emptyResult(): ShardResult {
     rounds: 0,
     loopMs: 0,
     stretchEvents: 0,
-    warmEvents: 0,
-    warmMs: 0,
     pacer: undefined,
     snapshot: undefined,
   };

@@ -72,7 +72,8 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
   const loop = new ShardLoop(engine, { shard, shardCount, directNs, pacer, startNs: snapshot?.timeNs ?? 0, live: task.live }, link, host);
   const eventsBefore = engine.eventCount;
   const begun = wallMs();
-  host.expect(begun, task.budgetMs);
+  watch[WatchWords.events] = eventsBefore | 0;
+  atomics.store(watch, WatchWords.looping, 1);
   try {
     loop.run(task.untilNs);
   } catch (error) {
@@ -98,9 +99,11 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
     rounds: loop.rounds,
     loopMs,
     stretchEvents: engine.eventCount - eventsBefore,
-    ...host.warm(engine),
     pacer: pacer?.state,
-    snapshot: task.takeSnapshot ? takeSnapshot(engine, loop.stoppedNs) : undefined,
+    snapshot:
+      task.snapshot === 'at its end' || (task.snapshot === 'if stopped' && host.wantsStop())
+        ? takeSnapshot(engine, loop.stoppedNs)
+        : undefined,
   };
 }
 
@@ -113,11 +116,6 @@ function placeInput(engine: ShardEngine, model: Model, entry: InputEntry, sequen
 
 /** What surrounds the shard loop in a thread: the port to the coordinator, and the shared words it watches. */
 class WorkerHost implements LoopHost {
-  #deadlineMs = Number.POSITIVE_INFINITY;
-  #settledMs = Number.POSITIVE_INFINITY;
-  #warmFromMs = 0;
-  #warmFromEvents = 0;
-  readonly #engine: ShardEngine;
   readonly onWindow: LoopHost['onWindow'];
   readonly #task: ShardTask;
   readonly #link: RingLink;
@@ -131,7 +129,6 @@ class WorkerHost implements LoopHost {
 
   constructor(task: ShardTask, engine: ShardEngine, link: RingLink) {
     this.#task = task;
-    this.#engine = engine;
     this.#link = link;
     this.#watch = new Int32Array(task.watch);
     this.#watchDoubles = new Float64Array(task.watch);
@@ -168,31 +165,15 @@ class WorkerHost implements LoopHost {
   }
 
   wantsStop(): boolean {
-    if (atomics.load(this.#watch, WatchWords.stopRequested) !== 0) return true;
-    if (this.#deadlineMs === Number.POSITIVE_INFINITY) return false;
-    const nowMs = wallMs();
-    if (nowMs > this.#settledMs) {
-      this.#settledMs = Number.POSITIVE_INFINITY;
-      this.#warmFromMs = nowMs;
-      this.#warmFromEvents = this.#engine.eventCount;
-    }
-    return nowMs > this.#deadlineMs;
-  }
-
-  /** Sets the wall time this stretch may take; its last third is measured apart. */
-  expect(begunMs: number, budgetMs: number): void {
-    this.#deadlineMs = begunMs + budgetMs;
-    this.#settledMs = begunMs + budgetMs * (2 / 3);
-    this.#warmFromMs = begunMs;
-    this.#warmFromEvents = this.#engine.eventCount;
-  }
-
-  warm(engine: ShardEngine): { warmEvents: number; warmMs: number } {
-    return { warmEvents: engine.eventCount - this.#warmFromEvents, warmMs: wallMs() - this.#warmFromMs };
+    return atomics.load(this.#watch, WatchWords.stopRequested) !== 0;
   }
 
   shouldYield(): boolean {
     return false;
+  }
+
+  waited(milliseconds: number): void {
+    this.#watchDoubles[WatchWords.waitedMs] = (this.#watchDoubles[WatchWords.waitedMs] as number) + milliseconds;
   }
 
   #sendOn(engine: ShardEngine, throughNs: number): void {

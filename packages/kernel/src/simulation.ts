@@ -248,6 +248,7 @@ export class Simulation {
       takeInput: () => undefined,
       wantsStop: () => this.#stopAsked,
       shouldYield: () => this.#yieldAsked(),
+      waited: () => undefined,
       onWindow: undefined,
     };
   }

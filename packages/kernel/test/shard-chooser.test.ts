@@ -1,7 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { actorKind, defineProgram, message, modelOf } from '../src/index.js';
-import type { SegmentResult } from '../src/segment.js';
 import { ShardChooser } from '../src/shard-choice.js';
 
 const tick = message('tick');
@@ -11,15 +10,27 @@ const program = defineProgram(undefined, 'chooser', (world) => {
   world.lookahead('default', 'default', 1000);
 });
 
-function stretch(eventRate: number, stoppedNs: number, stretchEvents = 1_000_000): SegmentResult {
-  return { eventRate, stoppedNs, stretchEvents } as SegmentResult;
+/** Readings of a stretch that runs `rate` events a second, `perNs` of them in a nanosecond of simulated time, taken every 20 ms until told to stop. */
+function watchStretch(chooser: ShardChooser, rate: number, perNs: number, { forMs = 5000, busyShards = 1 } = {}): number {
+  const reading = (elapsedMs: number) => {
+    const events = (rate * elapsedMs) / 1000;
+    return { waitedMs: (2 - busyShards) * elapsedMs, events, elapsedMs, spanNs: events / perNs };
+  };
+  for (let elapsedMs = 20; elapsedMs <= forMs; elapsedMs += 20) {
+    if (chooser.look(reading(elapsedMs))) return elapsedMs;
+  }
+  if (chooser.choice === undefined) chooser.endStretch(reading(forMs));
+  return Number.POSITIVE_INFINITY;
 }
 
-/** The reason on one shard for windows of `perWindow` events a shard; undefined when a trial is due. Only two shards are asked for by hand. */
+/** Events in a nanosecond when a window of two shards, 1000 ns of lookahead, holds `perShard` each. */
+const windowOf = (perShard: number): number => (2 * perShard) / 1000;
+
+/** The reason on one shard for windows of `perWindow` events a shard; undefined when a trial is due. */
 function reasonFor(perWindow: number, eventMicroseconds: number): string | undefined {
   const chooser = new ShardChooser(modelOf(program, undefined));
-  // The lookahead is 1000 ns: over 1 ms of simulated time there are 1000 windows.
-  chooser.note(stretch(1e6 / eventMicroseconds, 1e6, perWindow * chooser.maximumShards * 1000), 0);
+  const stoppedAtMs = watchStretch(chooser, 1e6 / eventMicroseconds, windowOf(perWindow));
+  expect(stoppedAtMs).toBe(chooser.choice === undefined ? 600 : Number.POSITIVE_INFINITY);
   return chooser.choice?.reason;
 }
 
@@ -44,14 +55,55 @@ describe('the choice of shards by auto', () => {
     },
   );
 
-  // A large start (all actors at time 0, in one instant) can use up the whole first stretch: then no event falls into its measured half.
-  it.each([0, Number.NaN])('is not made on a stretch that measured nothing (rate %d)', (nothing) => {
+  it.skipIf(availableParallelism() !== 2)(
+    'breaks a run only to change the count: once for a trial that wins, twice for one that loses',
+    () => {
+      for (const [trialRate, chosen, breaks] of [
+        [1.5e6, 'many', 1],
+        [0.9e6, 'one', 2],
+      ] as const) {
+        const chooser = new ShardChooser(modelOf(program, undefined));
+        expect(watchStretch(chooser, 1e6, windowOf(20))).toBe(600);
+        expect(chooser.shards).toBe(chooser.maximumShards);
+        expect(watchStretch(chooser, trialRate, windowOf(20))).toBe(breaks === 1 ? Number.POSITIVE_INFINITY : 1200);
+        expect(chooser.choice).toEqual({
+          shards: chosen === 'one' ? 1 : chooser.maximumShards,
+          reason: expect.stringContaining((trialRate / 1e6).toFixed(2)),
+        });
+      }
+    },
+  );
+
+  it.skipIf(availableParallelism() !== 2)('adds up stretches that end before a phase does, as between checkpoints', () => {
     const chooser = new ShardChooser(modelOf(program, undefined));
-    chooser.note(stretch(nothing, 1), 0);
-    chooser.note(stretch(1e6, 2), 1);
-    chooser.note(stretch(nothing, 3), 2);
-    chooser.note(stretch(2e6, 4), 3);
-    // Either there was nothing to choose, or the two measured stretches decide.
-    expect(chooser.choice?.reason).toMatch(/^(only one core|2\.00 times one shard in a trial)$/);
+    for (let stretch = 0; stretch < 5; stretch++)
+      expect(watchStretch(chooser, 1e6, windowOf(20), { forMs: 100 })).toBe(Number.POSITIVE_INFINITY);
+    expect(chooser.choice).toBeUndefined();
+    expect(watchStretch(chooser, 1e6, windowOf(20))).toBe(100);
+    expect(chooser.shards).toBe(chooser.maximumShards);
+  });
+
+  it.skipIf(availableParallelism() !== 2)(
+    'tries two at a glance where windows are full, and judges by how many are at work at a time',
+    () => {
+      for (const [busyShards, shards] of [
+        [1.9, 2],
+        [1.1, 1],
+      ] as const) {
+        const chooser = new ShardChooser(modelOf(program, undefined));
+        expect(watchStretch(chooser, 1e6, windowOf(1000))).toBe(200);
+        expect(watchStretch(chooser, 1e6, windowOf(1000), { busyShards })).toBe(shards === 2 ? Number.POSITIVE_INFINITY : 1200);
+        expect(chooser.choice).toEqual({ shards, reason: `${busyShards.toFixed(2)} of 2 shards were at work at a time in a trial` });
+      }
+    },
+  );
+
+  // A large start (all actors at time 0, in one instant) can use up the whole first phase: then no simulated time passes in its measured third.
+  it.skipIf(availableParallelism() !== 2)('waits while one instant fills all of the phase', () => {
+    const chooser = new ShardChooser(modelOf(program, undefined));
+    expect(chooser.look({ waitedMs: 0, events: 1000, elapsedMs: 500, spanNs: 0 })).toBe(false);
+    expect(chooser.look({ waitedMs: 0, events: 2000, elapsedMs: 700, spanNs: 0 })).toBe(false);
+    expect(chooser.choice).toBeUndefined();
+    expect(chooser.look({ waitedMs: 0, events: 3000, elapsedMs: 800, spanNs: 10 })).toBe(true);
   });
 });

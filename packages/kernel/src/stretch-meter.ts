@@ -1,0 +1,47 @@
+import type { Segment } from './segment.js';
+import { wallMs } from './wall-clock.js';
+
+/** What a stretch of a run has done since its shards began: events, wall milliseconds, simulated nanoseconds. */
+export interface StretchReading {
+  readonly events: number;
+  readonly elapsedMs: number;
+  /** Wall milliseconds its shards waited, summed. */
+  readonly waitedMs: number;
+  readonly spanNs: number;
+}
+
+export const nothing: StretchReading = { events: 0, elapsedMs: 0, waitedMs: 0, spanNs: 0 };
+
+/** Reads the speed of a segment while it runs, out of the words its shards share: it need not stop for that. */
+export class StretchMeter {
+  readonly #segment: Segment;
+  readonly #fromNs: number;
+  readonly #pulses: Int32Array;
+  #begunMs = Number.NaN;
+  #events = 0;
+
+  constructor(segment: Segment, shards: number, fromNs: number) {
+    this.#segment = segment;
+    this.#fromNs = fromNs;
+    this.#pulses = new Int32Array(shards);
+  }
+
+  /** All zero until every shard is built. */
+  read(): StretchReading {
+    const watches = Array.from(this.#pulses, (_, shard) => this.#segment.watch(shard));
+    if (Number.isNaN(this.#begunMs)) {
+      if (!watches.every(({ looping }) => looping)) return nothing;
+      this.#begunMs = wallMs();
+      for (const [shard, { pulse }] of watches.entries()) this.#pulses[shard] = pulse;
+    }
+    for (const [shard, { pulse }] of watches.entries()) {
+      this.#events += (pulse - (this.#pulses[shard] as number)) >>> 0; // The count wraps at 32 bits.
+      this.#pulses[shard] = pulse;
+    }
+    const reachedNs = Math.min(...watches.map(({ nowNs }) => nowNs));
+    const elapsedMs = wallMs() - this.#begunMs;
+    const spanNs = Math.max(0, reachedNs - this.#fromNs);
+    const waitedMs = watches.reduce((sum, watch) => sum + watch.waitedMs, 0);
+    return { events: this.#events, elapsedMs, waitedMs, spanNs };
+  }
+}
