@@ -3,8 +3,8 @@ import {
   builtInPolicy,
   chooseEngine,
   createRouterView,
+  NetworkAnswer,
   type NetworkSite,
-  networkColumns,
   networkTiers,
   type OraclePolicy,
   type RouterPolicy,
@@ -79,7 +79,7 @@ function timeDecisions(name: string, count: number, decisions: number): number {
 function decisionOf(name: string, count: number): (index: number) => number {
   const bound = bindPolicy(builtInPolicy('router', name) as RouterPolicy);
   const oracle = builtInPolicy('oracle', 'periodic') as OraclePolicy;
-  const network = networkColumns(count);
+  const network = new NetworkAnswer(count);
   const tiers = Int8Array.from({ length: count }, (_, engine) => (engine * 7) % 4);
   const passNs = Array.from({ length: 65 }, (_, sequences) => 12e6 + sequences * 2e5);
   const sample = createRouterView({

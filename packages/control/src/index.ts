@@ -21,8 +21,9 @@ export {
 } from './frontend/options.js';
 export { oracleFallback } from './frontend/oracle-watch.js';
 export * from './frontend/request-records.js';
-export { type FrontendCounters, type FrontendState, networkColumns } from './frontend/state.js';
+export type { FrontendCounters, FrontendState } from './frontend/state.js';
 export { type Steering, steerFrontend } from './frontend/steering.js';
+export { NetworkAnswer } from './oracle/network-answer.js';
 export { createOracleKind, type OracleKind, type OracleOptions, type OracleState, type ProbePlace } from './oracle/oracle.js';
 export { type NetworkSite, networkTiers } from './oracle/site.js';
 export {

@@ -3,6 +3,7 @@ import {
   chooseEngine,
   createRouterView,
   type EngineSample,
+  NetworkAnswer,
   type NetworkSite,
   type NetworkView,
   networkTiers,
@@ -94,6 +95,48 @@ describe('netkv', () => {
       }),
     );
   });
+
+  it.each(['netkv-static', 'netkv-self', 'netkv', 'weighted', 'tier-first', 'zone-first'])(
+    '%s decides by what an oracle says of tiers as by the same said of every engine',
+    (name) => {
+      const tiers = fc.array(fc.integer({ min: -1, max: 4 }), { minLength: 1, maxLength: 12 });
+      const rates = fc.array(bandwidth, { minLength: networkTiers, maxLength: networkTiers });
+      const loads = fc.array(share, { minLength: networkTiers, maxLength: networkTiers });
+      fc.assert(
+        fc.property(
+          tiers,
+          rates,
+          loads,
+          fc.infiniteStream(fc.integer({ min: 0, max: 90 })),
+          (tierOf, bytesPerSecond, congestion, draws) => {
+            const samples = tierOf.map(() => engine({ activeRequests: draws.next().value, overlapBlocks: draws.next().value }));
+            const told = tierOf.map((tier) => ({
+              tier,
+              bytesPerSecond: bytesPerSecond[tier] ?? Number.NaN,
+              latencyNs: 1000 * (tier + 1),
+              congestion: congestion[tier] ?? Number.NaN,
+            }));
+            const byEngine = viewOf(4096, samples, told, [0, 1, 2, 3, 4]);
+            const network = new NetworkAnswer(tierOf.length);
+            const question = { candidates: byEngine.candidates, count: byEngine.count, transferBytes: byEngine.transferBytes };
+            network.answerByTier(question, tierOf, congestion, bytesPerSecond, [1000, 2000, 3000, 4000, 5000]);
+            const byTier = { ...byEngine, network, scores: new Float64Array(tierOf.length) };
+            expect(ask(name, byTier, 4096)).toBe(ask(name, byEngine, 4096));
+            expect(network.byTier).not.toBeNull();
+            expect([...byTier.scores]).toEqual([...byEngine.scores]);
+            for (const [index, { tier, bytesPerSecond: rate, latencyNs, congestion: load }] of told.entries()) {
+              const transferNs = tier < 0 ? Number.NaN : (byEngine.transferBytes / (rate * (1 - load))) * 1e9 + latencyNs;
+              expect([network.tierOf(index), network.transferNsOf(index)]).toEqual([tier, transferNs]);
+              expect([network.tier[index], network.transferNs[index]]).toEqual([tier, transferNs]);
+              expect([network.bytesPerSecond[index], network.congestion[index]]).toEqual([rate, load]);
+            }
+            expect(network.byTier).toBeNull();
+          },
+        ),
+        { numRuns: 40 },
+      );
+    },
+  );
 
   it('steps: tiers only, own transfers, congestion', () => {
     const told = [

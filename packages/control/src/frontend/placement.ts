@@ -96,7 +96,7 @@ export function dispatchDecode(desk: FrontendDesk, state: FrontendState, context
   chargeDecode(desk, state, slot, engine);
   chargeTransfer(state, slot, transferTier(desk, state, slot, engine));
   slots.decodeEngine[slot] = engine;
-  slots.predictedNs[slot] = desk.view.network?.transferNs[engine] ?? Number.NaN;
+  slots.predictedNs[slot] = desk.view.network === null ? Number.NaN : desk.network.transferNsOf(engine);
   slots.stage[slot] = slotStage.decode;
   context.sendBody(
     engines.actors[engine]!,
@@ -114,7 +114,7 @@ export function dispatchDecode(desk: FrontendDesk, state: FrontendState, context
 
 /** Network distance that the router was told, else what the topology says. */
 function transferTier(desk: FrontendDesk, state: FrontendState, slot: number, engine: number): number {
-  const told = desk.view.network?.tier[engine] ?? -1;
+  const told = desk.view.network === null ? -1 : desk.network.tierOf(engine);
   if (told >= 0) return told;
   return siteOf(desk.settings.site, state.engines.count).tiersFrom(state.slots.prefillEngine[slot]!)[engine]!;
 }

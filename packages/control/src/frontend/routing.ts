@@ -7,7 +7,7 @@ import { belowCap, hasRoom, keepNearest } from './decode-stage.js';
 import { engineStatus } from './engines.js';
 import { readsDecodeOverlap } from './options.js';
 import { listens, oracleIsWell } from './oracle-watch.js';
-import { type FrontendContext, type FrontendDesk, type FrontendState, forgetNetwork, sizeDesk } from './state.js';
+import { type FrontendContext, type FrontendDesk, type FrontendState, sizeDesk } from './state.js';
 import { steered } from './steering.js';
 
 /** Why there is no engine: all are at a limit, or there is none that serves the stage. */
@@ -179,12 +179,12 @@ export function tokensToCompute(desk: FrontendDesk, state: FrontendState, slot: 
 function askOracle(desk: FrontendDesk, state: FrontendState): void {
   const { network, view, settings } = desk;
   const oracle = settings.oracle as NonNullable<typeof settings.oracle>;
-  if (oracle.policy.writesAll !== true) forgetNetwork(network);
+  if (oracle.policy.writesAll !== true) network.forget();
   view.network = network;
   const { knowledge } = state.oracle;
   // One that listens and has not spoken knows nothing.
   if (knowledge === null && listens(oracle.policy)) {
-    forgetNetwork(network);
+    network.forget();
     return;
   }
   const question = {

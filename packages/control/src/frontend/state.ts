@@ -1,7 +1,8 @@
 import type { Context } from '@braess/kernel';
+import { NetworkAnswer } from '../oracle/network-answer.js';
 import { networkTiers } from '../oracle/site.js';
 import { type BoundPolicy, bindPolicy, policyState, type Random } from '../policy/policy.js';
-import type { NetworkView, RouterPolicy, RouterRequest, RouterView } from '../policy/router-policy.js';
+import type { RouterPolicy, RouterRequest, RouterView } from '../policy/router-policy.js';
 import { type AssignmentGathering, createAssignments } from './assignments.js';
 import { createEngineColumns, type EngineColumns, engineRole, engineStatus } from './engines.js';
 import { createFairOrder, type FairOrder } from './fair-order.js';
@@ -175,7 +176,7 @@ export interface FrontendDesk {
   readonly settings: FrontendSettings;
   readonly view: Writable<RouterView>;
   readonly request: Writable<RouterRequest>;
-  readonly network: { -readonly [Column in keyof NetworkView]: Float64Array };
+  network: NetworkAnswer;
   /** Overlap by engine; `zeros` stands in for it where there is none. */
   overlap: Int32Array;
   zeros: Int32Array;
@@ -190,7 +191,6 @@ export interface FrontendDesk {
 export function createDesk(settings: FrontendSettings): FrontendDesk {
   const none = new Int32Array(0);
   const unread = new Float64Array(0);
-  const network = networkColumns(0);
   const noTransfers = new Float64Array(networkTiers);
   const draw = (stream: (typeof frontendStreams)[number]) => (): number => (desk.context as FrontendContext).random(stream);
   const desk: FrontendDesk = {
@@ -211,7 +211,7 @@ export function createDesk(settings: FrontendSettings): FrontendDesk {
       scores: unread,
     },
     request: { request: 0, inputTokens: 0, outputTokens: 0, tenant: 0, priority: 0, attempt: 1, ageNs: 0 },
-    network,
+    network: new NetworkAnswer(0),
     overlap: none,
     zeros: none,
     free: none,
@@ -227,35 +227,6 @@ export function createDesk(settings: FrontendSettings): FrontendDesk {
   return desk;
 }
 
-/** Nothing is known of the network. */
-export function forgetNetwork(network: FrontendDesk['network']): void {
-  network.tier.fill(-1);
-  network.bytesPerSecond.fill(Number.NaN);
-  network.latencyNs.fill(Number.NaN);
-  network.transferNs.fill(Number.NaN);
-  network.congestion.fill(Number.NaN);
-  network.pathCongestion.fill(Number.NaN);
-  network.computeCost.fill(Number.NaN);
-  network.cacheCost.fill(Number.NaN);
-  network.networkCost.fill(Number.NaN);
-}
-
-/** Room for what an oracle says of `count` engines. */
-export function networkColumns(count: number): FrontendDesk['network'] {
-  const column = (): Float64Array => new Float64Array(count);
-  return {
-    tier: column(),
-    bytesPerSecond: column(),
-    latencyNs: column(),
-    transferNs: column(),
-    congestion: column(),
-    pathCongestion: column(),
-    computeCost: column(),
-    cacheCost: column(),
-    networkCost: column(),
-  };
-}
-
 /** Sizes the reused columns; the number of engines is known only once a state is there. */
 export function sizeDesk(desk: FrontendDesk, count: number): void {
   if (desk.zeros.length === count) return;
@@ -263,6 +234,5 @@ export function sizeDesk(desk: FrontendDesk, count: number): void {
   desk.zeros = new Int32Array(count);
   desk.free = new Int32Array(count);
   desk.scores = new Float64Array(count);
-  Object.assign(desk.network, networkColumns(count));
-  forgetNetwork(desk.network);
+  desk.network = new NetworkAnswer(count);
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { LinkObservation, OracleAnswer, OracleQuestion, OracleView } from '../policy/control-policies.js';
+import type { ReadonlyColumn } from '../policy/policy.js';
 import { type NetworkSite, networkTiers } from './site.js';
 
 /** How the reports of many links become one number a tier. */
@@ -63,41 +64,17 @@ export function answerKnown(question: OracleQuestion, answer: OracleAnswer, { co
   if (links !== null && links.length > 0) answerPaths(question, answer, links);
 }
 
-/** Writes tier, bandwidth, latency, congestion and the time they come to, for each candidate; where the tier is unknown (-1), that. */
+/** Says tier, bandwidth, latency, congestion and the time they come to, of all candidates; where the tier is unknown (-1), that. */
 export function answerByTier(
   question: OracleQuestion,
   answer: OracleAnswer,
-  tiers: ArrayLike<number>,
-  congestion: ArrayLike<number>,
-  bytesPerSecond: ArrayLike<number> = question.site.tierBytesPerSecond,
-  latencyNs: ArrayLike<number> = question.site.tierLatencyNs,
+  tiers: ReadonlyColumn,
+  congestion: ReadonlyColumn,
+  bytesPerSecond: ReadonlyColumn = question.site.tierBytesPerSecond,
+  latencyNs: ReadonlyColumn = question.site.tierLatencyNs,
 ): void {
-  const { candidates, count, transferBytes } = question;
-  // Row `tier + 1`; row 0 is the unknown tier.
-  for (let tier = 0; tier < networkTiers; tier++) {
-    tierRates[tier + 1] = bytesPerSecond[tier]!;
-    tierLatencies[tier + 1] = latencyNs[tier]!;
-    tierLoads[tier + 1] = congestion[tier]!;
-    tierTimes[tier + 1] = (transferBytes / (bytesPerSecond[tier]! * (1 - congestion[tier]!))) * 1e9 + latencyNs[tier]!;
-  }
-  const { tier: tierOf, bytesPerSecond: rateOf, latencyNs: latencyOf, congestion: loadOf, transferNs: timeOf } = answer;
-  for (let place = 0; place < count; place++) {
-    const engine = candidates[place]!;
-    const row = (tiers[engine]! + 1) | 0;
-    tierOf[engine] = row - 1;
-    rateOf[engine] = tierRates[row]!;
-    latencyOf[engine] = tierLatencies[row]!;
-    loadOf[engine] = tierLoads[row]!;
-    timeOf[engine] = tierTimes[row]!;
-  }
+  answer.answerByTier(question, tiers, congestion, bytesPerSecond, latencyNs);
 }
-
-// Filled and read within one answer; never state.
-const unknownRow = (): Float64Array => new Float64Array(networkTiers + 1).fill(Number.NaN);
-const tierRates = unknownRow();
-const tierLatencies = unknownRow();
-const tierLoads = unknownRow();
-const tierTimes = unknownRow();
 
 /**
  * Load on the way to each candidate: at each stage of its equal-cost paths the mean of the links that a hash may choose, and of the stages the fullest. Which of

@@ -1,5 +1,5 @@
 import type { NetworkSite } from '../oracle/site.js';
-import { definePolicy, type Policy, type Random } from './policy.js';
+import { definePolicy, type Policy, type Random, type ReadonlyColumn } from './policy.js';
 import type { EngineView, RouterRequest } from './router-policy.js';
 
 /** What a frontend tells its admission policy. */
@@ -102,6 +102,17 @@ export interface OracleAnswer {
   readonly computeCost: Float64Array;
   readonly cacheCost: Float64Array;
   readonly networkCost: Float64Array;
+  /**
+   * Says the same of all engines of a tier, which costs less than to write columns: distances by engine (-1 unknown), the others by tier. Columns asked for
+   * afterwards are filled with it.
+   */
+  answerByTier(
+    question: Pick<OracleQuestion, 'candidates' | 'count' | 'transferBytes'>,
+    tiers: ReadonlyColumn,
+    congestion: ReadonlyColumn,
+    bytesPerSecond: ReadonlyColumn,
+    latencyNs: ReadonlyColumn,
+  ): void;
 }
 
 /** A link's counters as last reported. */

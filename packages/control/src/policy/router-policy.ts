@@ -56,6 +56,18 @@ export interface NetworkView {
   readonly computeCost: ReadonlyColumn;
   readonly cacheCost: ReadonlyColumn;
   readonly networkCost: ReadonlyColumn;
+  /** The same as a handful of numbers, while the oracle knows candidates by their tier alone and nobody has asked for a column; else null. */
+  readonly byTier?: TierRows | null;
+}
+
+/** What an oracle says of all engines of a tier: row `tier + 1` of each, row 0 for the unknown tier. */
+export interface TierRows {
+  /** Topology distance by engine, -1 unknown. */
+  readonly tier: ReadonlyColumn;
+  readonly bytesPerSecond: ReadonlyColumn;
+  readonly latencyNs: ReadonlyColumn;
+  readonly transferNs: ReadonlyColumn;
+  readonly congestion: ReadonlyColumn;
 }
 
 /** What a router policy reads. One reused object: never keep it. */

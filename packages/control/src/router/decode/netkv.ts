@@ -3,6 +3,7 @@ import type { Random } from '../../policy/policy.js';
 import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
 import { oneOfTied } from '../choice.js';
 import { type ChoiceParameters, choiceParameters, choose } from './choose.js';
+import { fillEngine, fillTiers, type Slowing, waySeconds, wholeSeconds } from './whole-transfers.js';
 
 /**
  * The decode scheduler of NetKV (arXiv 2606.03910): the least T_xfer + T_queue + T_dec, in seconds and without weights, over the candidates that can hold the
@@ -24,25 +25,24 @@ interface Parameters extends ChoiceParameters {
   readonly reserve: number;
 }
 
-/** What slows a transfer down besides its tier. */
 interface Step {
+  /** Whether own transfers under way count. */
   readonly own: boolean;
-  readonly congestion: 'none' | 'tier' | 'path';
+  readonly congestion: Slowing['congestion'];
 }
 
 /**
- * Scores every candidate and takes the lowest, in one pass without calls: it runs over all engines for every request. Without a word about a candidate the
- * network costs it nothing; before the prefill there is no transfer to weigh, and prompt work stands for the time of a pass.
+ * Scores every candidate and takes the lowest, in one pass without calls where the oracle goes by tier: it runs over all engines for every request. Without a
+ * word about a candidate the network costs it nothing; before the prefill there is no transfer to weigh, and prompt work stands for the time of a pass.
  */
 function scoreAndChoose(view: RouterView, request: RouterRequest, given: Parameters, step: Step, random: Random): number {
-  const { candidates, count, scores, overlapBlocks, blockTokens, transferBytes, engines } = view;
+  const { candidates, count, scores, overlapBlocks, blockTokens, engines } = view;
   const { activeRequests, activeBlocks, runningSequences, waitingSequences, usedBlocks, maxSequences } = engines;
   const { passNs, passStart, contextTokenNs } = engines;
   const network = view.stage === routerStage.decode ? view.network : null;
-  const { tier, bytesPerSecond, latencyNs, transferNs } = network ?? nothingTold;
-  const congestion = network === null || step.congestion === 'none' ? null : network.congestion;
-  const pathCongestion = network === null || step.congestion !== 'path' ? null : network.pathCongestion;
-  const own = network === null || !step.own ? null : given.inFlight === 'tier' ? view.tierTransfers : view.sourceTransfers;
+  const own = !step.own ? null : given.inFlight === 'tier' ? view.tierTransfers : view.sourceTransfers;
+  const slowing: Slowing = { own, congestion: step.congestion };
+  const tiers = network === null ? null : fillTiers(view, network, slowing);
   const reported = given.load === 'report';
   const { inputTokens } = request;
   const tokenShare = blockTokens / inputTokens;
@@ -54,17 +54,9 @@ function scoreAndChoose(view: RouterView, request: RouterRequest, given: Paramet
     const engine = candidates[place]!;
     let seconds = 0;
     if (network !== null) {
-      const missing = Math.max(0, 1 - overlapBlocks[engine]! * tokenShare);
-      const level = tier[engine]! | 0;
-      const flows = own === null || level < 0 ? 1 : 1 + own[level]!;
-      const bandwidth = bytesPerSecond[engine]!;
-      if (bandwidth > 0) {
-        let taken = congestion === null ? 0 : congestion[engine]!;
-        if (pathCongestion !== null && pathCongestion[engine]! >= 0) taken = pathCongestion[engine]!;
-        // Congestion that nobody reported is none.
-        if (Number.isNaN(taken)) taken = 0;
-        seconds = (transferBytes * missing * flows) / (bandwidth * (1 - taken)) + latencyNs[engine]! * 1e-9;
-      } else if (transferNs[engine]! > 0) seconds = transferNs[engine]! * missing * flows * 1e-9;
+      const row = tiers === null ? 0 : tiers[engine]! + 1;
+      if (tiers === null) fillEngine(view, network, engine, slowing);
+      seconds = wholeSeconds[row]! * Math.max(0, 1 - overlapBlocks[engine]! * tokenShare) + waySeconds[row]!;
     }
     // As `computeSeconds`.
     const most = maxSequences[engine]!;
@@ -89,9 +81,6 @@ function scoreAndChoose(view: RouterView, request: RouterRequest, given: Paramet
   // No candidate at all has a score that is a number: `choose` says which.
   return ties > 1 && given.ties === 'random' ? oneOfTied(view, low, ties, random) : choose(view, given.ties, random);
 }
-
-const none = new Float64Array(0);
-const nothingTold = { tier: none, bytesPerSecond: none, latencyNs: none, transferNs: none };
 
 function netkv(name: string, description: string, step: Step) {
   return defineRouterPolicy({

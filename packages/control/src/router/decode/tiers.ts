@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { networkTiers } from '../../oracle/site.js';
-import type { Random } from '../../policy/policy.js';
+import type { Random, ReadonlyColumn } from '../../policy/policy.js';
 import { defineRouterPolicy, type RouterView, routerStage, waitForRoom } from '../../policy/router-policy.js';
 import { lowestScore } from '../choice.js';
 
@@ -15,19 +15,25 @@ function fullness(view: RouterView, engine: number): number {
   return most === 0 ? 0 : view.engines.activeRequests[engine]! / most;
 }
 
+/** Distance by engine, null where nobody tells any. */
+function distances({ network }: RouterView): ReadonlyColumn | null {
+  return network === null ? null : (network.byTier?.tier ?? network.tier);
+}
+
 /** Distance of a candidate; what nobody knows counts as farthest. */
-function distance(view: RouterView, engine: number): number {
-  const tier = view.network?.tier[engine] ?? -1;
+function distance(tiers: ReadonlyColumn | null, engine: number): number {
+  const tier = tiers === null ? -1 : tiers[engine]!;
   return tier < 0 ? networkTiers - 1 : tier;
 }
 
 /** The least loaded candidate at a distance with room, -1 for none there. */
 function leastLoadedAt(view: RouterView, tier: number, room: number, random: Random): number {
   const { candidates, count, scores, engines } = view;
+  const tiers = distances(view);
   let found = false;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
-    const takes = distance(view, engine) === tier && fullness(view, engine) < room;
+    const takes = distance(tiers, engine) === tier && fullness(view, engine) < room;
     scores[engine] = takes ? engines.activeRequests[engine]! : Number.POSITIVE_INFINITY;
     if (takes) found = true;
   }
@@ -73,7 +79,8 @@ export const zoneFirstRouter = defineRouterPolicy({
   choose(view, _request, { room }, _state, random) {
     if (view.stage !== routerStage.decode) return leastLoaded(view, random);
     const far = networkTiers - 1;
-    if (hasRoom(view, room, (engine) => distance(view, engine) < far)) {
+    const tiers = distances(view);
+    if (hasRoom(view, room, (engine) => distance(tiers, engine) < far)) {
       for (let tier = 0; tier < far; tier++) {
         const engine = leastLoadedAt(view, tier, room, random);
         if (engine >= 0) return engine;

@@ -1,0 +1,125 @@
+import type { OracleAnswer, OracleQuestion } from '../policy/control-policies.js';
+import type { ReadonlyColumn } from '../policy/policy.js';
+import type { NetworkView, TierRows } from '../policy/router-policy.js';
+import { networkTiers } from './site.js';
+
+type Columns = { readonly [Column in 'tier' | 'bytesPerSecond' | 'latencyNs' | 'transferNs' | 'congestion']: Float64Array };
+type Rows = { -readonly [Row in Exclude<keyof TierRows, 'tier'>]: Float64Array } & { tier: ReadonlyColumn };
+
+const column = (count: number, value: number): Float64Array => new Float64Array(count).fill(value);
+
+/**
+ * What an oracle says of each engine, kept by tier where that is all it knows: a handful of numbers instead of five columns. Whoever asks for a column gets it
+ * filled then, and from then on the columns hold. One object, reused for every decision.
+ */
+export class NetworkAnswer implements OracleAnswer, NetworkView {
+  readonly pathCongestion: Float64Array;
+  readonly computeCost: Float64Array;
+  readonly cacheCost: Float64Array;
+  readonly networkCost: Float64Array;
+  readonly #columns: Columns;
+  readonly #rows: Rows = {
+    tier: [],
+    bytesPerSecond: column(networkTiers + 1, Number.NaN),
+    latencyNs: column(networkTiers + 1, Number.NaN),
+    transferNs: column(networkTiers + 1, Number.NaN),
+    congestion: column(networkTiers + 1, Number.NaN),
+  };
+  #byTier = false;
+  #candidates: ReadonlyColumn = [];
+  #count = 0;
+
+  constructor(count: number) {
+    const unknown = (): Float64Array => column(count, Number.NaN);
+    this.pathCongestion = unknown();
+    this.computeCost = unknown();
+    this.cacheCost = unknown();
+    this.networkCost = unknown();
+    this.#columns = {
+      tier: column(count, -1),
+      bytesPerSecond: unknown(),
+      latencyNs: unknown(),
+      transferNs: unknown(),
+      congestion: unknown(),
+    };
+  }
+
+  get tier(): Float64Array {
+    return this.#spread().tier;
+  }
+
+  get bytesPerSecond(): Float64Array {
+    return this.#spread().bytesPerSecond;
+  }
+
+  get latencyNs(): Float64Array {
+    return this.#spread().latencyNs;
+  }
+
+  get transferNs(): Float64Array {
+    return this.#spread().transferNs;
+  }
+
+  get congestion(): Float64Array {
+    return this.#spread().congestion;
+  }
+
+  get byTier(): TierRows | null {
+    return this.#byTier ? this.#rows : null;
+  }
+
+  /** The distance, and the time of the whole transfer, of one engine, without filling columns for it. */
+  tierOf(engine: number): number {
+    return (this.#byTier ? this.#rows.tier : this.#columns.tier)[engine]!;
+  }
+
+  transferNsOf(engine: number): number {
+    return this.#byTier ? this.#rows.transferNs[this.#rows.tier[engine]! + 1]! : this.#columns.transferNs[engine]!;
+  }
+
+  answerByTier(
+    question: Pick<OracleQuestion, 'candidates' | 'count' | 'transferBytes'>,
+    tiers: ReadonlyColumn,
+    congestion: ReadonlyColumn,
+    bytesPerSecond: ReadonlyColumn,
+    latencyNs: ReadonlyColumn,
+  ): void {
+    const rows = this.#rows;
+    rows.tier = tiers;
+    for (let tier = 0; tier < networkTiers; tier++) {
+      rows.bytesPerSecond[tier + 1] = bytesPerSecond[tier]!;
+      rows.latencyNs[tier + 1] = latencyNs[tier]!;
+      rows.congestion[tier + 1] = congestion[tier]!;
+      rows.transferNs[tier + 1] = (question.transferBytes / (bytesPerSecond[tier]! * (1 - congestion[tier]!))) * 1e9 + latencyNs[tier]!;
+    }
+    this.#candidates = question.candidates;
+    this.#count = question.count;
+    this.#byTier = true;
+  }
+
+  /** Nothing is known of the network. */
+  forget(): void {
+    this.#byTier = false;
+    const { tier, ...numbers } = this.#columns;
+    tier.fill(-1);
+    for (const values of [...Object.values(numbers), this.pathCongestion, this.computeCost, this.cacheCost, this.networkCost])
+      values.fill(Number.NaN);
+  }
+
+  #spread(): Columns {
+    const columns = this.#columns;
+    if (!this.#byTier) return columns;
+    this.#byTier = false;
+    const rows = this.#rows;
+    for (let place = 0; place < this.#count; place++) {
+      const engine = this.#candidates[place]!;
+      const row = rows.tier[engine]! + 1;
+      columns.tier[engine] = row - 1;
+      columns.bytesPerSecond[engine] = rows.bytesPerSecond[row]!;
+      columns.latencyNs[engine] = rows.latencyNs[row]!;
+      columns.transferNs[engine] = rows.transferNs[row]!;
+      columns.congestion[engine] = rows.congestion[row]!;
+    }
+    return columns;
+  }
+}
