@@ -3,6 +3,8 @@ import { type EventSlab, slotLayout } from './event-slab.js';
 const { cancelledTarget, slotWords, targetOffset } = slotLayout;
 
 const insertionSortLimit = 24;
+/** Buckets hold about one event each; more than so many come from one handler, or fall on one instant. */
+const burstLimit = 6;
 const minimumBuckets = 64;
 const maximumBuckets = 1 << 21;
 const sampleCount = 63;
@@ -203,8 +205,30 @@ export class EventQueue {
     }
     this.bottomHead = 0;
     this.bottomCount = count;
-    if (count > insertionSortLimit) this.mergeSortBottom();
-    else if (count > 1) this.insertionSortBottom(0, count);
+    if (count <= burstLimit) {
+      if (count > 1) this.insertionSortBottom(0, count);
+    } else this.sortBurst(count);
+  }
+
+  /** A bucket is a stack: in the order they came, messages that one handler sent for one instant are sorted already. */
+  private sortBurst(count: number): void {
+    const slots = this.bottomSlots;
+    const times = this.bottomTimes;
+    for (let low = 0, high = count - 1; low < high; low++, high--) {
+      const slot = slots[low] as number;
+      const time = times[low] as number;
+      slots[low] = slots[high] as number;
+      times[low] = times[high] as number;
+      slots[high] = slot;
+      times[high] = time;
+    }
+    if (count <= insertionSortLimit) this.insertionSortBottom(0, count);
+    else if (!this.bottomIsSorted()) this.mergeSortBottom();
+  }
+
+  private bottomIsSorted(): boolean {
+    for (let at = 1; at < this.bottomCount; at++) if (!this.notAfter(at - 1, at)) return false;
+    return true;
   }
 
   /** Builds a rung over the nearer half of the far events; what lies behind it stays far. */
