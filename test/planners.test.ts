@@ -14,8 +14,20 @@ const restless = (policy: string, parameters: string): string[] => [
   'workload.source.outputTokens={ kind: exponential, meanTokens: 300, maxTokens: 1000 }',
   'serving=[{ count: 2, role: prefill, blockTokens: 64, kvBlocks: 1200 }, { count: 3, role: decode, blockTokens: 64, kvBlocks: 1200 }]',
   'router.loadReportMs=100',
-  `planner={ policy: ${policy}, switchSeconds: 0.5, parameters: ${parameters} }`,
+  `planner={ policy: ${policy}, switchSeconds: 0.5, startSeconds: 2, parameters: ${parameters} }`,
 ];
+
+const splitQuery = `select time_ns, max(value) filter (where metric = 'prefill_engines') as prefill, max(value) filter (where metric = 'decode_engines') as decode,
+        max(value) filter (where metric = 'moving_engines') as moving, max(value) filter (where metric = 'off_engines') as off
+      from (select time_ns, metric, arg_max(value, rowid) as value from (select *, row_number() over () as rowid from series) group by all) group by time_ns having prefill is not null order by time_ns`;
+
+interface Split {
+  readonly time_ns: number;
+  readonly prefill: number;
+  readonly decode: number;
+  readonly moving: number;
+  readonly off: number;
+}
 
 describe('planners', () => {
   it.each([
@@ -28,16 +40,34 @@ describe('planners', () => {
       expect(summary).toMatchObject({ submitted: 400, completed: 400, faults: [] });
       const orders = await query("select count(*) as n, count(distinct note) as ways from decisions where kind = 'plan'");
       expect(Number(orders[0]!.n)).toBeGreaterThan(1);
-      const splits = await query(
-        `select time_ns, max(value) filter (where metric = 'prefill_engines') as prefill, max(value) filter (where metric = 'decode_engines') as decode,
-        max(value) filter (where metric = 'moving_engines') as moving
-      from (select time_ns, metric, arg_max(value, rowid) as value from (select *, row_number() over () as rowid from series) group by all) group by time_ns having prefill is not null order by time_ns`,
-      );
+      const splits = await query(splitQuery);
       expect(splits.length).toBeGreaterThan(2);
-      for (const { prefill, decode, moving } of splits as { prefill: number; decode: number; moving: number }[]) {
-        expect(prefill + decode + moving).toBe(smallEngines.length);
+      for (const { prefill, decode, moving, off } of splits as unknown as Split[]) {
+        expect(prefill + decode + moving + off).toBe(smallEngines.length);
         expect(Math.min(prefill, decode)).toBeGreaterThanOrEqual(1);
       }
     },
   );
+
+  it.each([
+    ['load', '{ intervalSeconds: 1, contextTokens: 16384, prefillDown: 0.5, decodeUp: 0.6, decodeDown: 0.3 }', project.run],
+    ['sla', '{ intervalSeconds: 1, ttftMs: 3000, itlMs: 40 }', project.runOnShards],
+  ])('%s: gives engines back and starts them again; loses no request, and the GPU-hours add up', async (policy, parameters, run) => {
+    const { summary, query } = await run('scenario.yaml', restless(policy, parameters));
+    expect(summary).toMatchObject({ submitted: 400, completed: 400, faults: [] });
+    const notes = (await query("select distinct note from decisions where kind = 'plan'")).map(({ note }) => String(note).split(' ')[0]);
+    expect(notes).toEqual(expect.arrayContaining(['stop', 'start']));
+    const splits = (await query(splitQuery)) as unknown as Split[];
+    const endNs = summary.simulatedSeconds * 1e9;
+    let offNs = 0;
+    for (const [index, { time_ns, prefill, decode, moving, off }] of splits.entries()) {
+      expect(prefill + decode + moving + off).toBe(smallEngines.length);
+      expect(Math.min(prefill, decode)).toBeGreaterThanOrEqual(1);
+      offNs += off * Math.max(0, Math.min(endNs, Number(splits[index + 1]?.time_ns ?? endNs)) - Number(time_ns));
+    }
+    // Engines of one GPU each.
+    expect(summary.gpuHours.givenBack).toBeGreaterThan(0);
+    expect(summary.gpuHours.givenBack).toBeCloseTo(offNs / 3600e9, 9);
+    expect(summary.gpuHours.used + summary.gpuHours.givenBack).toBeCloseTo((smallEngines.length * endNs) / 3600e9, 9);
+  });
 });

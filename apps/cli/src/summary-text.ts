@@ -33,6 +33,11 @@ export function summaryText(summary: ScenarioSummary, report: string | null): st
     );
   }
   if (summary.oracleFallbackSeconds > 0) lines.push(`without the network oracle: ${fixed(summary.oracleFallbackSeconds, 1)} s`);
+  const { used, givenBack } = summary.gpuHours;
+  if (givenBack > 0)
+    lines.push(
+      `${fixed(used, 2)} GPU-hours, ${fixed(givenBack, 2)} given back by the planner (${fixed((100 * givenBack) / (used + givenBack), 1)} %)`,
+    );
   if (summary.poa !== null) lines.push(poaLine(summary.poa));
   if (summary.lost > 0) lines.push(`LOST: ${fixed(summary.lost)} requests were rejected or failed (query the run for reasons)`);
   lines.push(...summary.warnings.map((warning) => `WARNING: ${warning}`));

@@ -1,4 +1,4 @@
-import { type ControllerChangeBody, engineRole, engineStatus } from '@braess/control';
+import { type ControllerChangeBody, engineRole, engineStatus, isMoving } from '@braess/control';
 import type { RunRecord } from '@braess/kernel';
 import { appendDecision, appendSample, DECISION_KIND, emptyDecisionRecord, type RunTables, SERIES_METRICS } from '@braess/telemetry';
 
@@ -18,10 +18,18 @@ export class ControlRecorder {
   readonly #tables: RunTables;
   readonly #roles: Map<number, number>;
   readonly #moving = new Set<number>();
+  readonly #gpusOfEngine: ReadonlyMap<number, readonly number[]>;
+  /** When each engine that is off was first seen so. */
+  readonly #offSince = new Map<number, number>();
+  #offGpuNs = 0;
   #orders = 0;
 
-  constructor(tables: RunTables, rolesOfEngine: ReadonlyMap<number, number>) {
+  constructor(
+    tables: RunTables,
+    { rolesOfEngine, gpusOfEngine }: { rolesOfEngine: ReadonlyMap<number, number>; gpusOfEngine: ReadonlyMap<number, readonly number[]> },
+  ) {
     this.#tables = tables;
+    this.#gpusOfEngine = gpusOfEngine;
     this.#roles = new Map(rolesOfEngine);
     if (this.#roles.size > 0) this.#sampleRoles(0);
   }
@@ -46,33 +54,53 @@ export class ControlRecorder {
     }
   }
 
+  /** GPU-time that planners had given back by `endNs`, ns: from the end of the drain to the order's start-up, as the planner saw them. */
+  givenBackGpuNs(endNs: number): number {
+    let sum = this.#offGpuNs;
+    for (const [engine, sinceNs] of this.#offSince) sum += this.#gpusOf(engine) * Math.max(0, endNs - sinceNs);
+    return sum;
+  }
+
+  #gpusOf(engine: number): number {
+    return this.#gpusOfEngine.get(engine)?.length ?? 0;
+  }
+
   #order(record: RunRecord): void {
     const [kind, engine, role] = record.fields as [number, number, number];
     const { policy } = record.body as { readonly policy: string };
-    const note = `${kind === 0 ? 'change to' : 'start as'} ${roleNames[role]}`;
+    const note = `${['change to', 'start as', 'stop'][kind]} ${roleNames[role]}`;
     this.#decision(record, { kind: DECISION_KIND.plan, id: this.#orders++, policy, candidate: engine, note });
   }
 
   #role(record: RunRecord): void {
     const [engine, role, status] = record.fields as [number, number, number];
-    this.#roles.set(engine, status === engineStatus.dead ? -1 : role);
-    if (status === engineStatus.active || status === engineStatus.dead) this.#moving.delete(engine);
-    else this.#moving.add(engine);
+    this.#roles.set(engine, status === engineStatus.dead || status === engineStatus.off ? -1 : role);
+    if (isMoving(status)) this.#moving.add(engine);
+    else this.#moving.delete(engine);
+    const offSince = this.#offSince.get(engine);
+    if (status === engineStatus.off && offSince === undefined) this.#offSince.set(engine, record.timeNs);
+    else if (status !== engineStatus.off && offSince !== undefined) {
+      this.#offGpuNs += this.#gpusOf(engine) * (record.timeNs - offSince);
+      this.#offSince.delete(engine);
+    }
     this.#sampleRoles(record.timeNs);
   }
 
   #sampleRoles(timeNs: number): void {
     let prefill = 0;
     let decode = 0;
+    let off = 0;
     for (const [engine, role] of this.#roles) {
       if (this.#moving.has(engine)) continue;
       if (role === engineRole.prefill) prefill++;
       else if (role === engineRole.decode) decode++;
+      else if (role < 0) off++;
     }
     const { series } = this.#tables;
     appendSample(series, timeNs, metric.prefill_engines as number, -1, prefill);
     appendSample(series, timeNs, metric.decode_engines as number, -1, decode);
     appendSample(series, timeNs, metric.moving_engines as number, -1, this.#moving.size);
+    appendSample(series, timeNs, metric.off_engines as number, -1, off);
   }
 
   #scrape(record: RunRecord): void {

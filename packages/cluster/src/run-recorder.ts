@@ -99,7 +99,7 @@ export class RunRecorder implements RecordSink {
   constructor(options: RecorderOptions) {
     this.#options = options;
     this.mayAbandon = options.mayAbandon;
-    this.#control = new ControlRecorder(options.tables, options.rolesOfEngine);
+    this.#control = new ControlRecorder(options.tables, options);
     this.#periodEndNs = options.seriesNs > 0 ? options.seriesNs : Number.POSITIVE_INFINITY;
   }
 
@@ -109,6 +109,14 @@ export class RunRecorder implements RecordSink {
       this.#take(record);
     }
     this.#options.flush?.();
+  }
+
+  /** GPU-time of the engines' GPUs up to the end of the run, ns, and how much of it planners gave back. */
+  gpuTimeNs(endNs: number): { readonly usedNs: number; readonly givenBackNs: number } {
+    let gpus = 0;
+    for (const members of this.#options.gpusOfEngine.values()) gpus += members.length;
+    const givenBackNs = this.#control.givenBackGpuNs(endNs);
+    return { usedNs: gpus * endNs - givenBackNs, givenBackNs };
   }
 
   /** What makes results doubtful, one sentence each. */

@@ -129,6 +129,7 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
       cancel: protocol.cancel,
       changeRole: protocol.changeRole,
       startEngine: protocol.startEngine,
+      stopEngine: protocol.stopEngine,
       prefillDone,
       transferDone,
       answered,
@@ -223,6 +224,9 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
       },
       startEngine: (state, view, context) => {
         state.orders.push({ role: view.role, atNs: context.now, start: true });
+      },
+      stopEngine: (state, _view, context) => {
+        state.orders.push({ role: -1, atNs: context.now, start: false });
       },
       die: (state, _view, context) => {
         state.dead = true;

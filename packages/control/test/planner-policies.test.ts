@@ -20,13 +20,19 @@ interface Engine {
   readonly status?: number;
 }
 
-/** Orders of one policy over plans 10 s apart, as [engine, role]. */
-function plans(name: string, parameters: unknown, rounds: readonly (readonly Engine[])[]): (readonly [number, number])[][] {
+type Order = readonly [engine: number, role: number, start?: 'start'];
+
+/** Orders of one policy over plans 10 s apart; a stop has role -1. */
+function plans(name: string, parameters: unknown, rounds: readonly (readonly Engine[])[]): Order[][] {
   const { policy, parameters: bound } = bindPolicy(builtInPolicy('planner', name) as PlannerPolicy, parameters);
   const state = policy.createState?.(bound, rounds[0]!.length);
   return rounds.map((engines, round) => {
-    const orders: (readonly [number, number])[] = [];
-    const actions = { changeRole: (engine: number, role: number) => void orders.push([engine, role]), startEngine: () => undefined };
+    const orders: Order[] = [];
+    const actions = {
+      changeRole: (engine: number, role: number) => void orders.push([engine, role]),
+      startEngine: (engine: number, role: number) => void orders.push([engine, role, 'start']),
+      stopEngine: (engine: number) => void orders.push([engine, -1]),
+    };
     const view = {
       nowNs: (round + 1) * 10e9,
       engines: createEngineView(engines.map((engine) => ({ totalBlocks: 1000, reportedAtNs: 1, ...engine }))),
@@ -83,12 +89,84 @@ describe('load planner', () => {
       [p(9000), p(0), d(100), d(100)],
       [p(0), p(0), d(100), d(100)],
     ];
-    const orders = plans('load', { plansInARow: 3 }, [asks, asks, calm, asks, asks, asks, asks]);
+    const orders = plans('load', { plansInARow: 3, giveBack: false }, [asks, asks, calm, asks, asks, asks, asks]);
     expect(orders.map((list) => list.length)).toEqual([0, 0, 0, 0, 0, 1, 0]);
   });
 });
 
+describe('load planner that gives back', () => {
+  const off = (role: number): Engine => ({ role, status: 5 });
+  const once = (engines: readonly Engine[], parameters: unknown = {}) => plans('load', parameters, [engines])[0]!;
+
+  it('stops one engine of a role whose engines are all under "down", the quickest to drain, but for the least', () => {
+    // 0.1 of 8,192 tokens, 0.6 of 1,000 blocks.
+    expect(once([p(819), p(0), d(600), d(600)])).toEqual([[1, -1]]);
+    expect(once([p(820), p(0), d(600), d(600)])).toEqual([]);
+    expect(once([p(0), p(0), d(599), d(100, 5)])).toEqual([
+      [0, -1],
+      [3, -1],
+    ]);
+    expect(once([p(0), d(100)])).toEqual([]);
+    expect(once([p(0), p(0), d(100), d(100), d(100)], { leastEngines: 2 })).toEqual([[2, -1]]);
+    expect(once([p(0), p(0), d(100), d(100)], { giveBack: false })).toEqual([]);
+  });
+
+  it('starts an engine that is off where a role asks, and converts one only when the budget is used up', () => {
+    const [hot, calm] = [p(9000), p(2000)];
+    expect(once([hot, calm, d(700), d(700), off(prefill)])).toEqual([[4, prefill, 'start']]);
+    // Last used for the same role first; each engine once.
+    expect(once([hot, calm, d(1000), d(700), off(decode), off(prefill)])).toEqual([
+      [5, prefill, 'start'],
+      [4, decode, 'start'],
+    ]);
+    expect(once([hot, calm, d(1000), d(700), off(decode)])).toEqual([[4, prefill, 'start']]);
+    expect(once([hot, calm, d(700), d(700), { role: prefill, status: 3 }])).toEqual([[2, prefill]]);
+    // What one role offers and the other asks for is not given back.
+    expect(once([hot, calm, d(100), d(100)])).toEqual([[2, prefill]]);
+  });
+});
+
 describe('planners that forecast', () => {
+  it('sla: gives back only what it is safe without, in time and with room for what comes', () => {
+    const bounds = { ttftMs: 1000, itlMs: 50 };
+    const sla = (engines: readonly Engine[], before = engines) => plans('sla', bounds, [before, engines])[1]!;
+    // Nothing comes: one prefill engine goes, then none but the last; decode then.
+    expect(sla([p(0), p(0), d(100), d(100)])).toEqual([[0, -1]]);
+    expect(sla([p(0), d(300), d(300)])).toEqual([[1, -1]]);
+    // 2 x 450 blocks on one engine: 0.9 of it, past 0.8.
+    expect(sla([p(0), d(450), d(450)])).toEqual([]);
+    // Two busy engines compute 20,000 tokens a second and three are left of four: 0.67; two of three: 1.
+    expect(sla([p(500), p(500), p(0), p(0), d(450), d(450)])).toEqual([[2, -1]]);
+    expect(sla([p(500), p(500), p(0), d(450), d(450)])).toEqual([]);
+    // Late, and an engine is off: it is started, whatever decode needs.
+    expect(sla([p(30_000), p(0), d(1000, 10, 1), d(950), { role: decode, status: 5 }])).toEqual([[4, prefill, 'start']]);
+  });
+
+  it('gnep and social: keep every engine at no price, and give back what is worth less than the price', () => {
+    for (const name of ['gnep', 'social']) {
+      const calm = [p(0), p(0), d(10), d(10)];
+      expect(plans(name, {}, [calm])[0]).toEqual([]);
+      expect(plans(name, { enginePrice: 0.01 }, [calm])[0]).toEqual([[0, -1]]);
+      const loaded = [p(60_000), p(0), d(100), d(100), { role: prefill, status: 5 }];
+      expect(plans(name, {}, [loaded])[0]).toEqual([[4, prefill, 'start']]);
+      expect(plans(name, { enginePrice: 2 }, [loaded])[0]).not.toContainEqual([4, prefill, 'start']);
+    }
+  });
+
+  it('social moves where only decode gains by it, gnep does not: the externality, by hand', () => {
+    // Two engines compute 20,000 tokens a second, 40,000 come: flow 1/2. In 15 s the queue is 200,000 + 15 x 20,000 tokens: 25 s, with three engines
+    // (200,000 + 15 x 10,000) / 30,000: 11.7 s. In time within 1 s is a share of 1 / (1 + 25^4) = 2.6e-6 against 3/4 / (1 + 11.7^4) = 4.0e-5:
+    // for prefill the engine is worth nothing.
+    // For decode, idle but for what prefill lets through, it is 3/4 - 1/2 of all requests.
+    const before = [p(0), p(0), d(10), d(10), d(10), d(10)];
+    const now = [p(100_000), p(100_000), d(10), d(10), d(10), d(10)];
+    const came = [before, now].map((engines) => [...engines]);
+    const step = (name: string, leastGain: number) => plans(name, { ttftMs: 1000, horizonSeconds: 30, leastGain }, came)[1]!;
+    expect(step('gnep', 0.001)).toEqual([]);
+    expect(step('social', 0.24)).toEqual([[2, prefill]]);
+    expect(step('social', 0.26)).toEqual([]);
+  });
+
   it('sla: helps a late pool only where the other stays within its bound without the engine', () => {
     // 30,000 tokens over 2 engines of 10,000 a second: 1.5 s in the queue alone, past 1 s.
     const late = [p(15_000), p(15_000)];

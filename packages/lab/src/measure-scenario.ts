@@ -22,7 +22,7 @@ import {
 } from '@braess/telemetry';
 import type { RequestTable } from '@braess/workload';
 import { type MeasureWindow, measureWindows, type WindowMeasure } from './measure-windows.js';
-import { conservationFaults, networkTierNames, runNames, summaryOptions } from './run-scenario.js';
+import { conservationFaults, type GpuHours, gpuHours, networkTierNames, runNames, summaryOptions } from './run-scenario.js';
 
 /** A run of which only numbers are wanted. */
 export interface MeasureTask {
@@ -63,6 +63,7 @@ export interface Measurement {
   readonly tenants: Readonly<Record<string, RunSummary>>;
   /** Time decisions were made without the network oracle, a frontend on average. */
   readonly oracleFallbackSeconds: number;
+  readonly gpuHours: GpuHours;
   /** What planners and controllers did, in order of time. */
   readonly moves: readonly { readonly timeNs: number; readonly policy: string; readonly target: string; readonly note: string }[];
   /** One for each window of the task. */
@@ -120,6 +121,7 @@ export async function measureScenario({
     columns: columnsOf(tables.requests.segments, state.warmupNs, columns),
     tenants: tenantSummaries(scenario, table, tables, recorder, summary.simulatedSeconds, tenantOutputTokens),
     oracleFallbackSeconds: recorder.oracleFallbackNs / 1e9 / scenario.router.frontends,
+    gpuHours: gpuHours(recorder, summary.simulatedSeconds),
     moves: movesOf(tables),
     transfersByTier: countTiers(tables.requests.segments, state.warmupNs),
     windows: measureWindows(tables, recorder.poa.snapshots, windows),

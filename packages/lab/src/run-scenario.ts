@@ -87,6 +87,7 @@ export interface ScenarioSummary extends FolderSummary {
   readonly pacing: PacingReport | null;
   /** Time with requests in flight that a frontend (the mean of them) did without its oracle. */
   readonly oracleFallbackSeconds: number;
+  readonly gpuHours: GpuHours;
   /** What does not add up; empty when every request is accounted for. */
   readonly faults: readonly string[];
   /** What makes results doubtful, such as lookups outside a timing table. */
@@ -269,11 +270,23 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
     windows: result.rounds,
     pacing: result.pacing ?? null,
     oracleFallbackSeconds: recorder.oracleFallbackNs / 1e9 / read.scenario.router.frontends,
+    gpuHours: gpuHours(recorder, summary.simulatedSeconds),
     faults,
     warnings: [...recorder.warnings(), ...warmupWarnings(read.scenario, summary)],
     poa: read.scenario.telemetry.poa === undefined ? null : poaSummary(recorder.poa),
     lost: summary.rejected + summary.failed + (endedByItself ? summary.inFlight : 0),
   };
+}
+
+/** GPU-hours of the engines' GPUs over the simulated time: those in use (draining, switching and starting ones, too), and those that planners gave back. */
+export interface GpuHours {
+  readonly used: number;
+  readonly givenBack: number;
+}
+
+export function gpuHours(recorder: RunRecorder, simulatedSeconds: number): GpuHours {
+  const { usedNs, givenBackNs } = recorder.gpuTimeNs(Math.round(simulatedSeconds * 1e9));
+  return { used: usedNs / 3600e9, givenBack: givenBackNs / 3600e9 };
 }
 
 /** PoA-hat over a whole run: sum of realised latencies / sum of best assignments, over all snapshots that had a value. */

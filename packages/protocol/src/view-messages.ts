@@ -33,5 +33,8 @@ export const changeRole = message('changeRole', ['role', 'switchNs']);
 /** planner -> engine: start serving in a role after `startNs`. */
 export const startEngine = message('startEngine', ['role', 'startNs']);
 
+/** planner -> engine: drain, then be off until the next start; its GPUs are free for others. */
+export const stopEngine = message('stopEngine', []);
+
 /** engine -> frontends, planner: the engine's role and status changed (status codes of the serving package). */
 export const engineState = message('engineState', ['engine', 'role', 'status']);

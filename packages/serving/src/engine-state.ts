@@ -5,8 +5,8 @@ import { forgetLookups } from './timing-table.js';
 /** What an engine does with a request: all of it, the prompt only, or the tokens after a KV transfer. */
 export const engineRole = { aggregated: 0, prefill: 1, decode: 2 } as const;
 
-/** Whether an engine takes work. */
-export const engineStatus = { active: 0, draining: 1, switching: 2, starting: 3, dead: 4 } as const;
+/** Whether an engine takes work. A dead one comes back when its GPU does, one that is off when it is told to. */
+export const engineStatus = { active: 0, draining: 1, switching: 2, starting: 3, dead: 4, off: 5 } as const;
 
 /** Where a request stands in its engine. */
 export const slotState = { free: 0, waiting: 1, reserved: 2, ready: 3, prefilling: 4, decoding: 5, held: 6 } as const;
@@ -87,6 +87,8 @@ export interface EngineState<Pool> {
   status: number;
   statusUntilNs: number;
   roleChangeNs: number;
+  /** It drains to be off, not to change its role. */
+  stopping: boolean;
   rules: EngineRules;
   timing: TimingModel;
   pool: Pool;
@@ -160,6 +162,7 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     status: engineStatus.active,
     statusUntilNs: 0,
     roleChangeNs: 0,
+    stopping: false,
     rules: { ...rules },
     // Engines share nothing, so that each can be checkpointed by itself (a table counts its lookups in place).
     timing,

@@ -104,7 +104,7 @@ export function advance<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting
       engine.wakeNs = Number.POSITIVE_INFINITY;
       wake(engine, blocks, dueNs, events);
     }
-    if (engine.status === engineStatus.draining) startSwitch(engine, dueNs);
+    if (engine.status === engineStatus.draining) endDrain(engine, dueNs);
   }
 }
 
@@ -186,6 +186,16 @@ export function changeRole<Pool>(
   lookAtBoundary(engine, nowNs);
 }
 
+/** Drains the engine (refusing new requests); it is off then, until a start. */
+export function stopEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number): void {
+  if (engine.status !== engineStatus.active)
+    throw new Error(`engine: stop while its status is ${engine.status}; only an active engine can be stopped`);
+  settle(engine, blocks, nowNs);
+  engine.stopping = true;
+  engine.status = engineStatus.draining;
+  lookAtBoundary(engine, nowNs);
+}
+
 /** A GPU of the group died: the pass stops, every request in the engine is lost. */
 export function killEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
   settle(engine, blocks, nowNs);
@@ -210,7 +220,9 @@ export function killEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccount
   engine.chunkCount = 0;
   engine.passKind = passKind.none;
   engine.wakeNs = Number.POSITIVE_INFINITY;
-  engine.status = engineStatus.dead;
+  // One that was on its way out does not come back with its GPU.
+  engine.status = engine.stopping ? engineStatus.off : engineStatus.dead;
+  engine.stopping = false;
 }
 
 /** Most blocks that decodes may take before the engine's next event. */
@@ -230,7 +242,7 @@ export function reportGaps<Pool>(engine: EngineState<Pool>, blocks: BlockAccount
   closeStretch(engine, events);
 }
 
-/** Starts a dead (or fresh) engine in a role; it is ready after `startNs` (60 s by default: loading weights, capturing graphs). */
+/** Starts an engine that is dead or off in a role; it is ready after `startNs` (60 s by default: loading weights, capturing graphs). */
 export function startEngine<Pool>(engine: EngineState<Pool>, role: number, nowNs: number, startNs = 60e9): void {
   if (liveRequests(engine.requests) > 0)
     throw new Error(`engine: start with ${liveRequests(engine.requests)} requests in it; drain or kill it first`);
@@ -253,8 +265,13 @@ function wake<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, no
   schedule(engine, blocks, nowNs, true, events);
 }
 
-function startSwitch<Pool>(engine: EngineState<Pool>, nowNs: number): void {
+function endDrain<Pool>(engine: EngineState<Pool>, nowNs: number): void {
   if (liveRequests(engine.requests) > 0) return;
+  if (engine.stopping) {
+    engine.stopping = false;
+    engine.status = engineStatus.off;
+    return;
+  }
   engine.status = engineStatus.switching;
   engine.statusUntilNs = nowNs + engine.roleChangeNs;
   engine.wakeNs = engine.statusUntilNs;

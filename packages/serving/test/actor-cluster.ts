@@ -31,6 +31,7 @@ import {
   setTelemetryLoss,
   startEngine,
   startTransfer,
+  stopEngine,
   tierHits,
   tokens,
   transferEnded,
@@ -66,7 +67,7 @@ export interface TestRequest {
 export interface TestAction {
   atNs: number;
   engine: number;
-  act: 'gpuSpeed' | 'role' | 'start' | 'telemetryLoss';
+  act: 'gpuSpeed' | 'role' | 'start' | 'stop' | 'telemetryLoss';
   fields: number[];
 }
 
@@ -217,6 +218,7 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
           gpuSpeed: setGpuSpeed,
           role: changeRole,
           start: startEngine,
+          stop: stopEngine,
           telemetryLoss: setTelemetryLoss,
         };
         const to = act === 'gpuSpeed' ? state.gpuIds[engine]![fields[0]!]! : state.engineIds[engine]!;

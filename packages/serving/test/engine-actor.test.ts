@@ -402,6 +402,46 @@ describe('GPUs and roles', () => {
     expect(rows.some((row) => row.name === 'prefilled')).toBe(true);
   });
 
+  it('stops: drains, is off with nothing in HBM, stays off when a GPU of it fails and comes back, and starts when told', () => {
+    const { rows } = diary({
+      ...base,
+      blocks: prefixBlocks as never,
+      engines: [{ role: engineRole.aggregated, gpus: 2 }],
+      requests: [
+        { atNs: 0, inputTokens: 20, outputTokens: 10, engine: 0, chain: chainOf(5) },
+        { atNs: 6 * ms, inputTokens: 20, outputTokens: 10, engine: 0 },
+        { atNs: 900 * ms, inputTokens: 20, outputTokens: 2, engine: 0, chain: chainOf(5) },
+      ],
+      actions: [
+        { atNs: 3 * ms, engine: 0, act: 'stop', fields: [] },
+        { atNs: 3.1 * ms, engine: 0, act: 'stop', fields: [] },
+        { atNs: 100 * ms, engine: 0, act: 'gpuSpeed', fields: [1, 0] },
+        { atNs: 200 * ms, engine: 0, act: 'gpuSpeed', fields: [1, 1] },
+        { atNs: 300 * ms, engine: 0, act: 'gpuSpeed', fields: [0, 0] },
+        // Wanted while broken: it comes with the GPU, 60 ms later.
+        { atNs: 400 * ms, engine: 0, act: 'start', fields: [engineRole.aggregated, 50 * ms] },
+        { atNs: 500 * ms, engine: 0, act: 'gpuSpeed', fields: [0, 1] },
+      ],
+      options: { restartNs: 60 * ms },
+      reports: { loadNs: 1e12, kvNs: 0 },
+    });
+    const states = rows.filter((row) => row.name === 'engineState').map((row) => [Math.floor(row.nowNs / ms), row.fields[2]]);
+    expect(states.map(([, status]) => status)).toEqual([
+      engineStatus.draining,
+      engineStatus.off,
+      engineStatus.dead,
+      engineStatus.starting,
+      engineStatus.active,
+    ]);
+    expect(states.slice(2).map(([at]) => at)).toEqual([401, 501, 561]);
+    expect(rows.filter((row) => row.name === 'refused').map((row) => row.fields.slice(0, 2))).toEqual([[1, engineRefusal.notActive]]);
+    const finished = rows.filter((row) => row.name === 'finished');
+    expect(finished.map((row) => [row.fields[0], row.account!.hitTokens[0]])).toEqual([
+      [0, 0],
+      [2, 0],
+    ]);
+  });
+
   it('starts an engine that was not started', () => {
     const { rows, simulation } = diary({
       ...base,

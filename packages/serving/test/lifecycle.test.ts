@@ -18,6 +18,7 @@ import {
   setSpeedFactor,
   slotState,
   startEngine,
+  stopEngine,
   submit,
   submitRefusal,
   transferDone,
@@ -186,6 +187,30 @@ describe('speed, roles, death', () => {
     expect(to(6000 * ms)).toEqual(['5050: ready -1']);
     expect(engine.role).toBe(engineRole.decode);
     expect(engine.status).toBe(engineStatus.active);
+  });
+
+  it('drains, then is off until a start; one that is to be off does not come back with its GPU', () => {
+    const { engine, recorder, to } = start(engineRole.prefill);
+    const slot = submit(engine, countingBlocks, request(1, 10, 9), 0);
+    to(0);
+    stopEngine(engine, countingBlocks, 0.5 * ms);
+    expect(submit(engine, countingBlocks, request(2, 10, 9), 0.5 * ms)).toBe(submitRefusal.notActive);
+    expect(to(50 * ms)).toEqual(['1: prefillDone 1']);
+    expect(engine.status).toBe(engineStatus.draining);
+    releaseHeld(engine, countingBlocks, slot, 50 * ms);
+    expect(to(9000 * ms)).toEqual([]);
+    expect([engine.status, nextEventNs(engine)]).toEqual([engineStatus.off, Number.POSITIVE_INFINITY]);
+    expect(submit(engine, countingBlocks, request(3, 10, 9), 9000 * ms)).toBe(submitRefusal.notActive);
+    startEngine(engine, engineRole.decode, 9000 * ms);
+    expect(to(70_000 * ms)).toEqual(['69000: ready -1']);
+    expect(engine.role).toBe(engineRole.decode);
+
+    submit(engine, countingBlocks, request(4, 10, 9, true), 70_000 * ms);
+    stopEngine(engine, countingBlocks, 70_001 * ms);
+    recorder.rows.length = 0;
+    killEngine(engine, countingBlocks, 70_001 * ms, recorder.events);
+    expect(engine.status).toBe(engineStatus.off);
+    expect(() => stopEngine(engine, countingBlocks, 70_002 * ms)).toThrow('only an active engine can be stopped');
   });
 
   it('an idle engine starts to switch at once', () => {

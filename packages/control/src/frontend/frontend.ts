@@ -204,10 +204,11 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         state.engines.role[engine] = view.role;
         state.engines.status[engine] = view.status;
         listCandidates(state);
-        if (view.status === engineStatus.dead) {
+        if (view.status === engineStatus.dead || view.status === engineStatus.off) {
           if (settings.overlap !== undefined) settings.overlap.clear(state.overlap, engine);
           state.engines.kvSequence[engine] = -1;
-          loseEngine(desk, state, context, engine);
+          // One that is off had drained: it refuses what is still on its way to it.
+          if (view.status === engineStatus.dead) loseEngine(desk, state, context, engine);
         }
         drainQueues(desk, state, context);
       },

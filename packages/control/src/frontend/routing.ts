@@ -4,7 +4,7 @@ import { type RouterPolicy, routerStage } from '../policy/router-policy.js';
 import { chooseEngine } from '../router/ask.js';
 import { recordDecision } from './decisions.js';
 import { belowCap, hasRoom, keepNearest } from './decode-stage.js';
-import { engineStatus } from './engines.js';
+import { isMoving } from './engines.js';
 import { readsDecodeOverlap } from './options.js';
 import { listens, oracleIsWell } from './oracle-watch.js';
 import { type FrontendContext, type FrontendDesk, type FrontendState, sizeDesk } from './state.js';
@@ -211,7 +211,7 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
 export function engineMayCome(state: FrontendState): boolean {
   const { status, count } = state.engines;
   for (let engine = 0; engine < count; engine++) {
-    if (status[engine] !== engineStatus.active && status[engine] !== engineStatus.dead) return true;
+    if (isMoving(status[engine]!)) return true;
   }
   return false;
 }

@@ -19,6 +19,8 @@ export interface Forecast {
   readonly kvUse: number;
   /** Share of the prompts that come which prefill can compute. */
   readonly flow: number;
+  /** Prompt tokens that come over those that prefill can compute; past 1 the queue grows. */
+  readonly prefillUse: number;
 }
 
 /** The present split, and forecasts of others. */
@@ -55,6 +57,7 @@ export function lookAhead(view: PlannerView, demand: DemandState, horizonSeconds
         itlMs: (decodeBaseNs + decodeSequenceNs * sequences + decodeContextTokenNs * contextTokens) / 1e6,
         kvUse: blocksOfEngine === 0 ? 0 : (decode.wantedBlocks * growth) / (decodeEngines * blocksOfEngine),
         flow: flowOf(prefillEngines),
+        prefillUse: came / rate,
       };
     },
   };

@@ -1,5 +1,5 @@
 import { type ActorKind, actorKind, body, type Context, KernelError, message, record } from '@braess/kernel';
-import { changeRole, engineState, loadReport, setTelemetryLoss, startEngine } from '@braess/protocol';
+import { changeRole, engineState, loadReport, setTelemetryLoss, startEngine, stopEngine } from '@braess/protocol';
 import { createEngineColumns, type EngineColumns, type EngineEntry, engineOf, engineStatus, takeLoadReport } from '../frontend/engines.js';
 import type { PlannerActions, PlannerPolicy, SpeedProfile } from '../policy/control-policies.js';
 import { type BoundPolicy, policyFailure, policyState, thrownFault } from '../policy/policy.js';
@@ -7,7 +7,7 @@ import { type BoundPolicy, policyFailure, policyState, thrownFault } from '../po
 /** planner -> itself: it is time to plan; `periodic` 1 for the period, 0 for a fixed time. */
 const planDue = message('planDue', ['periodic']);
 
-/** What a planner ordered: 0 change of role, 1 start; `engineId` is an actor id. */
+/** What a planner ordered: 0 change of role, 1 start, 2 stop (in the role it has); `engineId` is an actor id. */
 export const plannerOrder = record('plannerOrder', ['order', 'engineId', 'role'], body<{ readonly policy: string }>());
 
 /** An engine's role and status as the planner has just been told. */
@@ -50,7 +50,7 @@ export function createPlannerKind(options: PlannerOptions): PlannerKind {
   const { periodNs, timesNs } = planTimes(bound);
   let current: { state: PlannerState; context: Context<'planner'> } | undefined;
   const random = (): number => (current as NonNullable<typeof current>).context.random('planner');
-  const order = (kind: 0 | 1, engine: number, role: number): void => {
+  const order = (kind: 0 | 1 | 2, engine: number, role: number): void => {
     const { state, context } = current as NonNullable<typeof current>;
     const target = state.engines.actors[engine];
     if (target === undefined)
@@ -60,11 +60,13 @@ export function createPlannerKind(options: PlannerOptions): PlannerKind {
     state.orders++;
     context.emitBody(plannerOrder, { policy: bound.policy.name }, kind, target, role);
     if (kind === 0) context.send(target, changeRole, engineDelayNs, role, switchNs);
-    else context.send(target, startEngine, engineDelayNs, role, startNs);
+    else if (kind === 1) context.send(target, startEngine, engineDelayNs, role, startNs);
+    else context.send(target, stopEngine, engineDelayNs);
   };
   const actions: PlannerActions = {
     changeRole: (engine, role) => order(0, engine, role),
     startEngine: (engine, role) => order(1, engine, role),
+    stopEngine: (engine) => order(2, engine, (current as NonNullable<typeof current>).state.engines.role[engine] ?? 0),
   };
   const planNow = (state: PlannerState, context: Context<'planner'>): void => {
     current = { state, context };

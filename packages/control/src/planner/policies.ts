@@ -12,15 +12,16 @@ const roles = { aggregated: 0, prefill: 1, decode: 2 } as const;
 
 export const schedulePlanner = definePlannerPolicy({
   name: 'schedule',
-  description: 'Changes roles and starts engines at given times.',
+  description: 'Changes roles, starts and stops engines at given times.',
   parameters: z.strictObject({
     changes: z.array(
       z.strictObject({
         atMs: z.number().nonnegative(),
         /** Name of the engine, as in the results. */
         engine: z.string(),
-        role: z.enum(['aggregated', 'prefill', 'decode']),
-        /** Start an engine that is down instead of switching one that runs. */
+        /** Absent: stop the engine. */
+        role: z.enum(['aggregated', 'prefill', 'decode']).optional(),
+        /** Start an engine that is off instead of switching one that runs. */
         start: z.boolean().default(false),
       }),
     ),
@@ -32,7 +33,8 @@ export const schedulePlanner = definePlannerPolicy({
       const engine = view.engines.names.indexOf(change.engine);
       if (engine < 0)
         throw new RangeError(`no engine is named '${change.engine}'; the first of ${view.engines.count} is '${view.engines.names[0]}'`);
-      if (change.start) actions.startEngine(engine, roles[change.role]);
+      if (change.role === undefined) actions.stopEngine(engine);
+      else if (change.start) actions.startEngine(engine, roles[change.role]);
       else actions.changeRole(engine, roles[change.role]);
     }
   },

@@ -1,4 +1,4 @@
-import { engineRole, engineStatus } from '../frontend/engines.js';
+import { engineRole, engineStatus, isMoving } from '../frontend/engines.js';
 import type { PlannerActions, PlannerView, SpeedProfile } from '../policy/control-policies.js';
 
 /** One role's active engines, summed over their last load reports. */
@@ -41,8 +41,7 @@ export function kvUse({ engines }: PlannerView, engine: number): number {
 /** Engines that drain, switch or start. */
 export function movingEngines({ engines, status }: PlannerView): number {
   let moving = 0;
-  for (let engine = 0; engine < engines.count; engine++)
-    if (status[engine] !== engineStatus.active && status[engine] !== engineStatus.dead) moving++;
+  for (let engine = 0; engine < engines.count; engine++) if (isMoving(status[engine]!)) moving++;
   return moving;
 }
 
@@ -57,11 +56,29 @@ function easiestToMove({ engines: columns }: PlannerView, pool: PoolLoad): numbe
   return best;
 }
 
-/** One engine from a pool to the other; nothing when it is the pool's last. True when ordered. */
-export function convert(view: PlannerView, actions: PlannerActions, from: PoolLoad, role: number): boolean {
-  if (from.engines.length < 2) return false;
+/** One engine from a pool to the other; nothing when the pool has only `least`. True when ordered. */
+export function convert(view: PlannerView, actions: PlannerActions, from: PoolLoad, role: number, least = 1): boolean {
+  if (from.engines.length <= least) return false;
   actions.changeRole(easiestToMove(view, from), role);
   return true;
+}
+
+/** Gives one engine of a pool back; nothing when the pool has only `least`. True when ordered. */
+export function giveBack(view: PlannerView, actions: PlannerActions, from: PoolLoad, least: number): boolean {
+  if (from.engines.length <= least) return false;
+  actions.stopEngine(easiestToMove(view, from));
+  return true;
+}
+
+/** An engine that is off, for a role: one that had it last before others, none that has just been ordered; -1 when there is none. */
+export function offEngine({ engines, status }: PlannerView, role: number, ordered = -1): number {
+  let found = -1;
+  for (let engine = 0; engine < engines.count; engine++) {
+    if (status[engine] !== engineStatus.off || engine === ordered) continue;
+    if (engines.role[engine] === role) return engine;
+    if (found < 0) found = engine;
+  }
+  return found;
 }
 
 export const prefillPool = (view: PlannerView): PoolLoad => poolLoad(view, engineRole.prefill);

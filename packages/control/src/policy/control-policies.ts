@@ -40,7 +40,7 @@ export interface SpeedProfile {
 export interface PlannerView {
   readonly nowNs: number;
   readonly engines: EngineView;
-  /** 0 active, 1 draining, 2 switching, 3 starting, 4 dead. */
+  /** 0 active, 1 draining, 2 switching, 3 starting, 4 dead, 5 off. */
   readonly status: EngineView['role'];
   /** By engine number; all zeros where nobody profiled them. */
   readonly profiles: readonly SpeedProfile[];
@@ -53,8 +53,10 @@ export interface PlannerView {
 export interface PlannerActions {
   /** Drain the engine and switch it to a role (0 aggregated, 1 prefill, 2 decode). */
   changeRole(engine: number, role: number): void;
-  /** Start an engine that is down. */
+  /** Start an engine that is off (or dead: then when it is mended) in a role. */
   startEngine(engine: number, role: number): void;
+  /** Give an engine's GPUs back: it drains and is off. */
+  stopEngine(engine: number): void;
 }
 
 /** Moves engines between roles. */

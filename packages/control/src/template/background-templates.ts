@@ -47,7 +47,7 @@ function plan(queuedTokens) {
     { role: 2, runningSequences: 0, reportedAtNs: 5 },
   ]);
   const orders = [];
-  const actions = { changeRole: (engine, role) => orders.push([engine, role]), startEngine: () => assert.fail('started an engine') };
+  const actions = { changeRole: (engine, role) => orders.push([engine, role]), startEngine: assert.fail, stopEngine: assert.fail };
   policy.plan({ nowNs: 10, engines, status: [0, 0, 0], profiles: [], blockTokens: 16, contextTokens: 4096 }, actions, parameters, null, () => 0);
   return orders;
 }

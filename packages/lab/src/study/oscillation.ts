@@ -8,24 +8,43 @@ const file = fileURLToPath(new URL('../../../../configs/planner-oscillation.yaml
 const series = ['prefill_engines', 'moving_engines'];
 
 /** Dynamo's thresholds with a context of 8,192 tokens, so that a queue of seconds counts. */
-const load = 'intervalSeconds: 5, contextTokens: 8192';
+const load = (more = '') => [`planner.parameters={ intervalSeconds: 5, contextTokens: 8192${more} }`];
+const forecast = (policy: string, more = '') => [
+  `planner.policy=${policy}`,
+  `planner.parameters={ intervalSeconds: 5, ttftMs: 4000, itlMs: 60${more} }`,
+];
 
 const planners = [
   { name: 'static', settings: ['planner.policy=static', 'planner.parameters=null'] },
-  { name: 'load', settings: [`planner.parameters={ ${load} }`] },
-  { name: 'load, waits for its moves', settings: [`planner.parameters={ ${load}, waitForMoves: true }`] },
-  { name: 'load, takes only what is offered', settings: [`planner.parameters={ ${load}, onlyOffered: true }`] },
-  { name: 'load, both', settings: [`planner.parameters={ ${load}, onlyOffered: true, waitForMoves: true }`] },
-  { name: 'sla', settings: ['planner.policy=sla', 'planner.parameters={ intervalSeconds: 5, ttftMs: 4000, itlMs: 60 }'] },
-  { name: 'gnep', settings: ['planner.policy=gnep', 'planner.parameters={ intervalSeconds: 5, ttftMs: 4000, itlMs: 60 }'] },
-  { name: 'social', settings: ['planner.policy=social', 'planner.parameters={ intervalSeconds: 5, ttftMs: 4000, itlMs: 60 }'] },
+  { name: 'load', settings: load() },
+  { name: 'load, keeps its GPUs', settings: load(', giveBack: false') },
+  { name: 'load, waits for its moves', settings: load(', waitForMoves: true') },
+  { name: 'load, takes only what is offered', settings: load(', onlyOffered: true') },
+  { name: 'load, both', settings: load(', onlyOffered: true, waitForMoves: true') },
+  { name: 'sla', settings: forecast('sla') },
+  { name: 'sla, keeps its GPUs', settings: forecast('sla', ', giveBack: false') },
+  { name: 'gnep', settings: forecast('gnep') },
+  { name: 'social', settings: forecast('social') },
 ];
 
+/**
+ * `surge`: prompts at about twice what the four engines that prefill can compute, with short answers. What the other engines could add is not to be seen
+ * in prefill's own payoff, which stays at nobody in time: the case in which equilibrium and optimum part.
+ */
 const loads = [
   { name: 'steady', settings: ['workload.source.arrivals={ kind: poisson, ratePerSecond: 11 }'] },
   {
     name: 'waves',
     settings: ['workload.source.arrivals={ kind: diurnal, meanRatePerSecond: 12, amplitude: 0.6, periodS: 150, peakS: 60 }'],
+  },
+  {
+    name: 'surge',
+    settings: [
+      'serving[0].count=4',
+      'serving[1].count=12',
+      'workload.source.arrivals={ kind: poisson, ratePerSecond: 24 }',
+      'workload.source.outputTokens={ kind: exponential, meanTokens: 100, maxTokens: 2000 }',
+    ],
   },
 ];
 
@@ -46,7 +65,8 @@ interface SplitTrace {
 const leastSwing = 2;
 
 function traceSplit(run: Measurement, engines: number): SplitTrace {
-  const signal = signalOf(run, 'prefill_engines');
+  // An emptying cluster that is given back is no oscillation.
+  const signal = until(signalOf(run, 'prefill_engines'), Math.max(0, ...(run.columns.arrivalNs ?? [])));
   const { values } = signal;
   const { swings, meanSwing, periodNs, growth } = measureOscillation(signal, leastSwing);
   const moving = signalOf(run, 'moving_engines');
@@ -64,6 +84,11 @@ function traceSplit(run: Measurement, engines: number): SplitTrace {
     growth,
     lostShare: values.length === 0 ? 0 : engineNs / (engines * endNs),
   };
+}
+
+function until({ timeNs, values }: Signal, endNs: number): Signal {
+  const kept = timeNs.filter((at) => at <= endNs).length;
+  return { timeNs: timeNs.slice(0, kept), values: values.slice(0, kept) };
 }
 
 /** A series of the cluster as a signal: of samples at one time the last holds. */
@@ -89,13 +114,18 @@ export const oscillationStudy: Study = {
     const length = [`workload.requests=${context.quick ? 2500 : 10_000}`];
     const cases = loads.flatMap((each) => planners.map((planner) => ({ load: each, planner })));
     const runs = await context.measureAll(
-      cases.map(({ load: { settings }, planner }) => ({ file, settings: [...length, ...settings, ...planner.settings], series })),
+      cases.map(({ load: { settings }, planner }) => ({
+        file,
+        settings: [...length, ...settings, ...planner.settings],
+        series,
+        columns: ['arrivalNs'] as const,
+      })),
     );
     const traces = runs.map((run) => traceSplit(run, 16));
     const rows = cases.map(({ load: { name }, planner }, index) => {
-      const { summary } = runs[index]!;
+      const { summary, gpuHours } = runs[index]!;
       const { least, most, swings, meanSwing, periodSeconds, growth, lostShare } = traces[index]!;
-      const range = Number.isNaN(least) ? '8' : `${least}..${most}`;
+      const range = Number.isNaN(least) ? '-' : `${least}..${most}`;
       return [
         name,
         planner.name,
@@ -107,6 +137,7 @@ export const oscillationStudy: Study = {
         100 * lostShare,
         100 * (summary.sloAttainment ?? 0),
         summary.ttftMs?.p99 ?? null,
+        gpuHours.used,
       ];
     });
     const head = [
@@ -120,8 +151,9 @@ export const oscillationStudy: Study = {
       'moving (%)',
       'SLO met (%)',
       'TTFT P99 (ms)',
+      'GPU-hours',
     ];
-    const note = `Of 16 engines, 8 prefill to begin with. A swing is a reversal of at least ${leastSwing} engines; growth below 1 is damped.`;
+    const note = `Of 16 engines, 8 prefill to begin with, 4 in the surge. A swing is a reversal of at least ${leastSwing} engines; growth below 1 is damped; both up to the last arrival. GPU-hours are those in use: a run that takes longer uses more, one whose planner gives engines back less.`;
     const charts = loads.map((each, at) => chartOf(each.name, cases, traces, at));
     const transitions = transitionRows(cases, traces);
     return {
@@ -177,15 +209,33 @@ function findingOf(rows: readonly (readonly (string | number | null)[])[]): stri
   const best = (load: string) => rows.filter((row) => row[0] === load).reduce((a, b) => ((b[8] as number) > (a[8] as number) ? b : a));
   const [steady, waves] = loads.map(({ name }) => best(name)) as [(typeof rows)[number], (typeof rows)[number]];
   const naive = of('waves', 'load');
-  const same = loads.every(({ name }) => String(of(name, 'gnep').slice(2)) === String(of(name, 'social').slice(2)));
-  const sameMoves = same
-    ? 'The equilibrium planner and the social one made the same moves: by whole engines, what prefill does to decode never tipped a decision.'
-    : `The equilibrium planner met ${slo('waves', 'gnep')}, the social one ${slo('waves', 'social')} under waves.`;
+  const hours = (planner: string): string => said(of('waves', planner)[10] as number);
   return (
     `Under waves the load planner moved between ${naive[2]} prefill engines in ${naive[3]} swings of ${said(naive[4] as number)} engines and met the SLO for ${slo('waves', 'load')} of the requests ` +
     `(a static split: ${slo('waves', 'static')}); under steady load, where nothing calls for moves, it met ${slo('steady', 'load')} against ${slo('steady', 'static')} of a static split. ` +
     `Waiting for moves under way gave ${slo('waves', 'load, waits for its moves')} and ${slo('steady', 'load, waits for its moves')}, taking only engines that the other pool offers ` +
     `${slo('waves', 'load, takes only what is offered')} and ${slo('steady', 'load, takes only what is offered')} (waves, steady). Best under waves: ${waves[1]} with ${percent((waves[8] as number) / 100)}; ` +
-    `under steady load: ${steady[1]} with ${percent((steady[8] as number) / 100)}. ${sameMoves}`
+    `under steady load: ${steady[1]} with ${percent((steady[8] as number) / 100)}. Under waves the sla planner used ${hours('sla')} GPU-hours and met ${slo('waves', 'sla')}; without giving ` +
+    `engines back, ${hours('sla, keeps its GPUs')} and ${slo('waves', 'sla, keeps its GPUs')} (load: ${hours('load')} and ${hours('load, keeps its GPUs')}). ${gamesApart(rows)}`
   );
+}
+
+/** Where the equilibrium planner and the social one did the same, and where not. */
+function gamesApart(rows: readonly (readonly (string | number | null)[])[]): string {
+  const of = (load: string, planner: string) => rows.find((row) => row[0] === load && row[1] === planner)!;
+  const same = loads
+    .filter(({ name }) => String(of(name, 'gnep').slice(2)) === String(of(name, 'social').slice(2)))
+    .map(({ name }) => name);
+  const apart = loads.filter(({ name }) => !same.includes(name)).map(({ name }) => name);
+  const alike =
+    same.length === 0
+      ? ''
+      : `The equilibrium planner and the social one made the same moves (${same.join(', ')}): what prefill does to decode counts only while prompts come faster than they are computed. `;
+  const differences = apart.map((name) => {
+    const [gnep, social] = [of(name, 'gnep'), of(name, 'social')];
+    const told = (row: typeof gnep): string =>
+      `${row[2]} prefill engines, ${percent((row[8] as number) / 100)} in time, TTFT P99 ${said((row[9] as number) / 1e3)} s`;
+    return `${name} (equilibrium: ${told(gnep)}; optimum: ${told(social)})`;
+  });
+  return `${alike}${differences.length === 0 ? 'They never parted.' : `They parted under ${differences.join('; ')}.`}`;
 }

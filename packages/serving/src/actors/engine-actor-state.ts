@@ -108,7 +108,7 @@ export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, s
     timing: options.timing,
     pool: options.blocks.createPool(rules.capacityBlocks, rules.blockTokens, wantsEvents, (setup.tiers?.length ?? 0) > 0),
   });
-  if (setup.started === false) engine.status = engineStatus.dead;
+  if (setup.started === false) engine.status = engineStatus.off;
   if (!(Number.isInteger(setup.members) && setup.members >= 1))
     throw new Error(`engine: ${setup.members} members; a group has one GPU or more`);
   return {

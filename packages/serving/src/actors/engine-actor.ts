@@ -10,6 +10,7 @@ import {
   releaseKv,
   setTelemetryLoss,
   startEngine as startEngineMessage,
+  stopEngine as stopEngineMessage,
   transferEnded,
 } from '@braess/protocol';
 import {
@@ -22,6 +23,7 @@ import {
   setSpeedFactor,
   settleEngine,
   startEngine,
+  stopEngine,
 } from '../engine.js';
 import { engineStatus, liveRequests, passKind, slotState } from '../engine-state.js';
 import { createEngineActorState, type EngineActorState, requestKind } from './engine-actor-state.js';
@@ -56,6 +58,7 @@ const messages = {
   memberSpeed,
   changeRole: changeRoleMessage,
   startEngine: startEngineMessage,
+  stopEngine: stopEngineMessage,
   setTelemetryLoss,
   engineWake,
   engineReport,
@@ -234,11 +237,11 @@ function statusHandlers<Pool>(scope: EngineScope<Pool>) {
       state.memberSpeeds[member] = factor;
       const slowest = Math.min(...state.memberSpeeds);
       const extraNs = speechDelayNs(state, context.now);
-      const dead = state.engine.status === engineStatus.dead;
+      const { status } = state.engine;
       if (slowest > 0) {
-        if (dead) startEngine(state.engine, state.engine.nextRole, context.now, restartNs);
+        if (status === engineStatus.dead) startEngine(state.engine, state.engine.nextRole, context.now, restartNs);
         setSpeedFactor(state.engine, scope.options.blocks, slowest, context.now);
-      } else if (!dead) die(scope, state, context, extraNs);
+      } else if (status !== engineStatus.dead && status !== engineStatus.off) die(scope, state, context, extraNs);
       settle(scope, state, context, extraNs);
     },
     changeRole(state: State<Pool>, message: Fields<'role' | 'switchNs'>, context: Context): void {
@@ -251,8 +254,20 @@ function statusHandlers<Pool>(scope: EngineScope<Pool>) {
     },
     startEngine(state: State<Pool>, message: Fields<'role' | 'startNs'>, context: Context): void {
       catchUp(scope, state, context);
-      if (state.engine.status === engineStatus.dead && Math.min(...state.memberSpeeds) > 0)
-        startEngine(state.engine, message.role, context.now, message.startNs);
+      const { engine } = state;
+      if (engine.status === engineStatus.dead || engine.status === engineStatus.off) {
+        if (Math.min(...state.memberSpeeds) > 0) startEngine(engine, message.role, context.now, message.startNs);
+        else {
+          // Wanted, but broken: it starts when its GPU is back.
+          engine.status = engineStatus.dead;
+          engine.nextRole = message.role;
+        }
+      }
+      settle(scope, state, context, unknownDelay);
+    },
+    stopEngine(state: State<Pool>, _message: object, context: Context): void {
+      catchUp(scope, state, context);
+      if (state.engine.status === engineStatus.active) stopEngine(state.engine, scope.options.blocks, context.now);
       settle(scope, state, context, unknownDelay);
     },
     setTelemetryLoss(state: State<Pool>, message: Fields<'lost'>, _context: Context): void {
@@ -279,6 +294,8 @@ function catchUp<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Co
 /** After a message: status, KV events, timers and promises follow what has changed. */
 function settle<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context, extraNs: number): void {
   const { engine } = state;
+  // Its GPUs are somebody else's now, and what they held is gone.
+  if (engine.status === engineStatus.off && state.reportedStatus === engineStatus.draining) scope.options.blocks.clear(engine.pool);
   if (engine.status !== state.reportedStatus || engine.role !== state.reportedRole)
     sendState(scope, state, context, extraNs === unknownDelay ? speechDelayNs(state, context.now) : extraNs);
   tendEvents(scope, state, context, extraNs);

@@ -120,6 +120,15 @@ export const METRIC_NAMES: readonly MetricName[] = [
   ),
   metric('prefill_engines', 'engines', 'cluster', 'braess_prefill_engines', null, 'gauge', 'Engines that serve prefill'),
   metric('decode_engines', 'engines', 'cluster', 'braess_decode_engines', null, 'gauge', 'Engines that serve decode'),
+  metric(
+    'off_engines',
+    'engines',
+    'cluster',
+    'braess_off_engines',
+    null,
+    'gauge',
+    'Engines whose GPUs were given back, or that have failed',
+  ),
   metric('moving_engines', 'engines', 'cluster', 'braess_moving_engines', null, 'gauge', 'Engines that drain, switch or start'),
   metric(
     'scraped_ttft_p99',
