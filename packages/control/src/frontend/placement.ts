@@ -172,9 +172,9 @@ export function abandon(
 ): void {
   const { slots } = state;
   const stage = slots.stage[slot];
-  // A decode engine lets go of the prefill engine's KV itself.
   if (stage === slotStage.decode) cancelAt(desk, state, context, slot, slots.decodeEngine[slot]!);
-  else if (stage !== slotStage.waitingFirst) cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
+  // In the decode stage, too: word by way of the decode engine may come after the request's next attempt.
+  if (stage !== slotStage.waitingFirst) cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
   settle(desk, state, context, slot, ended, reason);
 }
 
@@ -182,9 +182,8 @@ export function abandon(
 export function loseAttempt(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
   const { slots, counters } = state;
   const { maxAttempts, onEngineDeath } = desk.settings;
-  // Before the first token the prefill engine may still hold the KV that nobody will fetch now.
-  if (slots.stage[slot] === slotStage.decode && slots.firstTokenNs[slot]! < 0)
-    cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
+  // The prefill engine may still hold the KV that nobody will fetch now.
+  if (slots.stage[slot] === slotStage.decode) cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
   if (onEngineDeath === 'fail' || slots.attempts[slot]! >= maxAttempts) {
     settle(desk, state, context, slot, outcome.failed, recordedReason.workerLost);
     return;

@@ -190,8 +190,13 @@ function kvHandlers<Pool>(scope: EngineScope<Pool>) {
     releaseKv(state: State<Pool>, message: Fields<'request'>, context: Context): void {
       catchUp(scope, state, context);
       const slot = state.slots.get(message.request);
-      // Not so when the request was cancelled here, or lost, meanwhile.
-      if (slot !== undefined && slot >= 0 && state.engine.requests.state[slot] === slotState.held) {
+      // Not so when the request was cancelled here, or lost, meanwhile; nor does word of an attempt that was given up concern the next one.
+      if (
+        slot !== undefined &&
+        slot >= 0 &&
+        state.engine.requests.state[slot] === slotState.held &&
+        state.columns.arrivalNs[slot]! <= context.now - scope.options.serverDelayNs
+      ) {
         releaseHeld(state.engine, scope.options.blocks, slot, context.now);
         state.totals.finishedRequests++;
         closeSlot(scope, state, slot);

@@ -1,0 +1,61 @@
+import { clusterProgram, loadWorkload, planCluster, readScenario } from '@braess/cluster';
+import { modelOf, Simulation } from '@braess/kernel';
+import { type EngineActorState, slotState } from '@braess/serving';
+import { describe, expect, it } from 'vitest';
+import { createProject } from './small-cluster.js';
+
+/** One request, one prefill and one decode engine; passes of a length that is easy to add up. */
+const single = `
+name: single
+cluster: { serversPerRack: 2, gpusPerServer: 1 }
+serving:
+  - { count: 1, role: prefill, timing: { kind: linear, prefillMs: 20, prefillMsPerToken: 0, decodeMs: 10, decodeMsPerSequence: 0 } }
+  - { count: 1, role: decode, timing: { kind: linear, prefillMs: 20, prefillMsPerToken: 0, decodeMs: 10, decodeMsPerSequence: 0 } }
+workload:
+  requests: 1
+  source:
+    kind: independent
+    arrivals: { kind: constant, ratePerSecond: 1000 }
+    inputTokens: { kind: constant, tokens: 2000 }
+    outputTokens: { kind: constant, tokens: 50 }
+`;
+
+const project = createProject();
+project.write('single.yaml', single);
+
+describe('a client that tries again at once', () => {
+  // There at 0.6 ms, prefilled at 20.6; asked of the decode engine at 21.6; its KV comes from there to 26.9 ms; the first token at 36.9.
+  it.each([
+    ['in prefill', 10],
+    ['on the way to the decode engine', 21.4],
+    ['in transfer', 24],
+    ['as the transfer ends', 27.2],
+    ['in decode', 60],
+  ])('%s: its first attempt is gone from both engines before the second comes', async (_name, timeoutMs) => {
+    const settings = [`workload.retry={timeoutMs: ${timeoutMs}, attempts: 2}`];
+    const run = await (timeoutMs === 24 ? project.runOnShards('single.yaml', settings) : project.run('single.yaml', settings));
+    expect(run.summary).toMatchObject({ submitted: 1, failed: 1, inFlight: 0, faults: [] });
+    expect(await run.query('select outcome, reason, attempts from requests')).toEqual([
+      { outcome: 'failed', reason: 'timeout', attempts: 2 },
+    ]);
+  });
+
+  it('late word that the KV of the first has arrived does not let go of that of the second', async () => {
+    // The first is given up while it decodes, at 40 ms; its engine's word, sent at 26.9, comes at 68.9 ms. The second was at the prefill engine
+    // from 40.8 ms (answer to the client, back, to the engine) and is held there from 60.8 ms until its transfer ends at 67.1 and word of it comes.
+    const settings = ['delays.releaseUs=42000', 'workload.retry={timeoutMs: 40, attempts: 2}'];
+    const read = readScenario(project.path('single.yaml'), settings);
+    const { table } = await loadWorkload(read);
+    const run = new Simulation(modelOf(clusterProgram, { plan: planCluster(read), table, seriesNs: 0, alone: true }), { seed: '1' });
+    const held = (): number => {
+      const { engine } = run.stateOf('pod0/rack0/node0/engine0') as EngineActorState<never>;
+      return engine.requests.state.filter((state) => state === slotState.held).length;
+    };
+    const arrivalNs = table.arrivalNs[0]!;
+    const heldAt = [30, 45, 63, 75].map((ms) => {
+      run.runUntil(arrivalNs + ms * 1e6);
+      return held();
+    });
+    expect(heldAt).toEqual([1, 0, 1, 1]);
+  });
+});
