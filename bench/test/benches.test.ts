@@ -1,4 +1,14 @@
-import { comparePhold, measureCodec, measureDecisions, measureGrid, measureGrowth, measureStartup, phold, pholdPlan } from '@braess/bench';
+import {
+  comparePhold,
+  measureCodec,
+  measureDecisions,
+  measureGames,
+  measureGrid,
+  measureGrowth,
+  measureStartup,
+  phold,
+  pholdPlan,
+} from '@braess/bench';
 import { modelOf, run, Simulation } from '@braess/kernel';
 import { describe, expect, it } from 'vitest';
 import { workRoundsPerMicrosecond } from '../src/calibrate.js';
@@ -144,5 +154,18 @@ describe('decisions', () => {
     ]);
     for (const { usPerDecision } of rows) expect(usPerDecision).toBeGreaterThanOrEqual(0);
     expect(rows.map(({ growth }) => growth === null)).toEqual([true, false, true, false]);
+  });
+});
+
+describe('games', () => {
+  it('times every kind of game and of costs, and checks what it found', () => {
+    const result = measureGames({ players: 60, workers: 5, size: 24, rounds: 2, seed });
+    expect(result.nash.map(({ start }) => start)).toEqual(Array(4).fill(['one by one', 'all at one']).flat());
+    // Equal workers, players one by one: an equilibrium from the start, which one sweep confirms.
+    expect(result.nash[0]).toMatchObject({ sweeps: 1, moves: 0 });
+    // All at one of five equal workers: four fifths must go.
+    expect(result.nash[1]!.moves).toBeGreaterThanOrEqual(48);
+    expect(result.assignment.map(({ worstCase }) => worstCase)).toEqual([false, false, false, true]);
+    for (const { cpuMs, slowestMs } of [...result.nash, ...result.assignment]) expect(slowestMs).toBeGreaterThanOrEqual(cpuMs);
   });
 });

@@ -4,6 +4,7 @@ import { exitCodeHelp } from '../exit-codes.js';
 import { textTable } from '../text-output.js';
 import { codecCommand } from './bench-codec.js';
 import { decideCommand } from './bench-decide.js';
+import { gamesCommand } from './bench-games.js';
 import { gridCommand } from './bench-grid.js';
 import { growthCommand } from './bench-growth.js';
 import { jobCommand } from './bench-job.js';
@@ -23,6 +24,7 @@ export function benchCommand(logger: Logger): Command {
     startupCommand(),
     jobCommand(),
     decideCommand(),
+    gamesCommand(),
   ])
     command.addCommand(child.addHelpText('after', exitCodeHelp));
   return command
