@@ -1,6 +1,6 @@
 import { type ReproductionRow, rowOf } from '../rows.js';
 import type { ScenarioCase, SuitePart } from '../suite.js';
-import { littleNote, steadyCase, type TopologyName, windowsOf, workerClient } from './cases.js';
+import { calmSnapshots, littleNote, steadyCase, type TopologyName, windowsOf, workerClient } from './cases.js';
 import { type PublishedTopology, publishedOmegaTtftMs, publishedTopologies } from './published.js';
 
 const values = [0, 0.3, 0.7, 1] as const;
@@ -26,7 +26,11 @@ export function cellsPart(topology: TopologyName, quick: boolean): SuitePart {
       topology,
       inFlight,
       quick ? 120 : 240,
-      [`router.parameters=${JSON.stringify({ tau, omega })}`, ...workerClient((place * 7) % cells.length, cells.length)],
+      [
+        `router.parameters=${JSON.stringify({ tau, omega })}`,
+        ...workerClient((place * 7) % cells.length, cells.length),
+        ...(inFlight === 64 ? calmSnapshots : []),
+      ],
       1,
     );
   return {

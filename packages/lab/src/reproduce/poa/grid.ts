@@ -1,7 +1,7 @@
 import type { WindowMeasure } from '../../measure-windows.js';
 import { type ReproductionRow, rowOf } from '../rows.js';
 import type { Chart, RunsOf, ScenarioCase, SuitePart } from '../suite.js';
-import { littleNote, steadyCase, type TopologyName, windowsOf, workerClient } from './cases.js';
+import { calmSnapshots, littleNote, steadyCase, type TopologyName, windowsOf, workerClient } from './cases.js';
 import { type PublishedTopology, publishedKnee, publishedTopologies } from './published.js';
 
 const fullGrid = [1, 4, 8, 16, 32, 64, 96, 128, 256, 384, 512] as const;
@@ -16,7 +16,8 @@ const plateauOf = (grid: readonly number[]): number[] => grid.filter((inFlight) 
 function caseOf(topology: TopologyName, inFlight: number, quick: boolean, seed = 1, of = 3): ScenarioCase {
   // Few in flight need longer for about as many requests; past the knee many wait longer than a minute.
   const seconds = inFlight <= 96 ? Math.min(600, Math.ceil((60 * 96) / inFlight)) : inFlight >= 256 && !quick ? 240 : 120;
-  return steadyCase(topology, inFlight, seconds, workerClient(seed - 1, of), seed);
+  const settings = [...workerClient(seed - 1, of), ...(inFlight <= 96 ? calmSnapshots : [])];
+  return steadyCase(topology, inFlight, seconds, settings, seed);
 }
 
 /** Experiments 1 and 2: the concurrency grid on one topology. */
