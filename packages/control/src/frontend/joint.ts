@@ -6,6 +6,8 @@ import { ask, engineMayCome, noEngine, present } from './routing.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { firstWaiting, pushWaiting, removeWaiting, type WaitingQueue } from './waiting-queue.js';
 
+type Ties = 'random' | 'least-loaded' | 'first';
+
 /** Stands for an engine that a request may not go to; far above any sum of seconds, far below what additions lose. */
 const forbidden = 1e12;
 
@@ -15,8 +17,8 @@ export function decideWaiting(desk: FrontendDesk, state: FrontendState, context:
   const { policy, parameters } = desk.settings.decodeRouter;
   if (policy.joint === undefined) drainQueues(desk, state, context);
   else {
-    const { together } = policy.joint(state.decodeParameters ?? parameters);
-    for (const queue of [state.decodeQueue, state.longQueue]) assignWaiting(desk, state, context, queue, together);
+    const { together, ties = 'random' } = policy.joint(state.decodeParameters ?? parameters);
+    for (const queue of [state.decodeQueue, state.longQueue]) assignWaiting(desk, state, context, queue, together, ties);
     // Whoever found no room is looked at again when something ends; whoever was beyond the number, soon.
     if (state.decodeQueue.count > together || state.longQueue.count > together) armDecode(desk, state, context);
     return;
@@ -25,7 +27,14 @@ export function decideWaiting(desk: FrontendDesk, state: FrontendState, context:
 }
 
 /** Assigns up to so many of a queue with the least sum of costs. An engine takes as many as an even share, and one more only when there are more requests. */
-function assignWaiting(desk: FrontendDesk, state: FrontendState, context: FrontendContext, queue: WaitingQueue, together: number): void {
+function assignWaiting(
+  desk: FrontendDesk,
+  state: FrontendState,
+  context: FrontendContext,
+  queue: WaitingQueue,
+  together: number,
+  ties: Ties,
+): void {
   const engines = state.engines.count;
   const slots: number[] = [];
   const rows: Float64Array[] = [];
@@ -41,7 +50,7 @@ function assignWaiting(desk: FrontendDesk, state: FrontendState, context: Fronte
     }
   }
   const shares = Math.max(1, Math.ceil(slots.length / Math.max(1, state.decodeCount)));
-  const chosen = solve(rows, engines, shares);
+  const chosen = rows.length === 0 ? [] : solve(rows, enginesInOrder(desk, state, ties), shares);
   for (const [row, slot] of slots.entries()) place(desk, state, context, slot, chosen[row]!, rows[row]!, left);
   for (const slot of left) pushWaiting(queue, state.slots.heapPlace, slot, 0);
 }
@@ -52,13 +61,28 @@ function costRow({ view }: FrontendDesk, engines: number): Float64Array {
   return row;
 }
 
+/** Of several assignments with the least sum the solver takes the first engines, so their order is the rule for ties. */
+function enginesInOrder({ random }: FrontendDesk, { engines }: FrontendState, ties: Ties): Int32Array {
+  const order = Int32Array.from({ length: engines.count }, (_, engine) => engine);
+  if (ties === 'least-loaded') return order.sort((a, b) => engines.activeRequests[a]! - engines.activeRequests[b]! || a - b);
+  for (let last = order.length - 1; ties === 'random' && last > 0; last--) {
+    const other = Math.floor(random.decodeRouter() * (last + 1));
+    const engine = order[other]!;
+    order[other] = order[last]!;
+    order[last] = engine;
+  }
+  return order;
+}
+
 /** Engine of each row; -1 where all it may go to are taken. */
-function solve(rows: readonly Float64Array[], engines: number, shares: number): number[] {
+function solve(rows: readonly Float64Array[], order: Int32Array, shares: number): number[] {
+  const engines = order.length;
   const columns = Math.max(engines * shares, rows.length);
   const costs = new Float64Array(rows.length * columns).fill(forbidden);
-  for (const [index, row] of rows.entries()) for (let share = 0; share < shares; share++) costs.set(row, index * columns + share * engines);
+  for (const [index, row] of rows.entries())
+    for (let column = 0; column < engines * shares; column++) costs[index * columns + column] = row[order[column % engines]!]!;
   return Array.from(assignLeastCost(costs, rows.length, columns), (column, row) =>
-    costs[row * columns + column]! >= forbidden ? -1 : column % engines,
+    costs[row * columns + column]! >= forbidden ? -1 : order[column % engines]!,
   );
 }
 

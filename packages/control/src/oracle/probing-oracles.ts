@@ -74,24 +74,20 @@ export const rttMedianOracle = defineOraclePolicy({
 });
 
 interface Measured {
-  /** By tier: smoothed bandwidth of the probes, NaN before the first; and whose turn it is. */
+  /** By tier: smoothed bandwidth of the probes, NaN before the first; and which pair's turn it is. */
   bytesPerSecond: Float64Array;
   turn: Float64Array;
+  beats: number;
 }
 
-/** The pairs of a tier in turn: one probe each a beat. */
-function probeTiers(view: OracleView, turn: Float64Array, probe: (from: number, to: number) => void): void {
-  const pairs: [number, number][][] = Array.from({ length: networkTiers }, () => []);
+/** Tiers in turn, and the pairs of a tier in turn: a probe each beat, so that probes do not measure each other. */
+function nextPair(view: OracleView, state: Measured): readonly [number, number] | undefined {
+  const tier = state.beats++ % networkTiers;
+  const pairs: [number, number][] = [];
   eachPair(view, (from, to) => {
-    const tier = tierOf(view.site, from, to);
-    if (tier >= 0) pairs[tier]!.push([from, to]);
+    if (tierOf(view.site, from, to) === tier) pairs.push([from, to]);
   });
-  for (const [tier, list] of pairs.entries()) {
-    if (list.length === 0) continue;
-    const [from, to] = list[turn[tier]! % list.length]!;
-    turn[tier]!++;
-    probe(from, to);
-  }
+  return pairs.length === 0 ? undefined : pairs[state.turn[tier]!++ % pairs.length];
 }
 
 function tierOf(site: NetworkSite, from: number, to: number): number {
@@ -103,6 +99,7 @@ export const activeOracle = defineOraclePolicy({
   writesAll: true,
   description: 'Measures each tier with a transfer of its own between one pair after the other: sees the true share, and takes some of it.',
   parameters: z.strictObject({
+    /** Time from one probe of a tier to the next; those of other tiers fall in between. */
     seconds: z.number().positive().default(10),
     /** Size of a probe, 10^6 bytes. */
     megabytes: z.number().positive().default(64),
@@ -110,10 +107,15 @@ export const activeOracle = defineOraclePolicy({
     weight: z.number().gt(0).max(1).default(0.5),
     ceiling: z.number().gt(0).lt(1).default(0.99),
   }),
-  beatNs: ({ seconds }) => Math.round(seconds * 1e9),
-  createState: (): Measured => ({ bytesPerSecond: new Float64Array(networkTiers).fill(Number.NaN), turn: new Float64Array(networkTiers) }),
+  beatNs: ({ seconds }) => Math.max(1, Math.round((seconds * 1e9) / networkTiers)),
+  createState: (): Measured => ({
+    bytesPerSecond: new Float64Array(networkTiers).fill(Number.NaN),
+    turn: new Float64Array(networkTiers),
+    beats: 0,
+  }),
   beat(view, actions, { megabytes }, state) {
-    probeTiers(view, state.turn, (from, to) => actions.probe(from, to, Math.round(megabytes * 1e6), 0));
+    const pair = nextPair(view, state);
+    if (pair !== undefined) actions.probe(pair[0], pair[1], Math.round(megabytes * 1e6), 0);
   },
   probed(observation, { weight }, state) {
     const { from, to, forthNs, forthBytes, lost, site } = observation;

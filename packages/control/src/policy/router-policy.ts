@@ -118,8 +118,12 @@ export interface RouterPolicy<Parameters = unknown, State = unknown> extends Pol
   readonly reads?: { readonly overlap?: boolean; readonly decodeOverlap?: boolean; readonly network?: boolean; readonly paths?: boolean };
   /** It may return `waitForRoom`. */
   readonly waits?: boolean;
-  /** Decode decisions are gathered for `windowNs` and made together, the scores being costs: the assignment with the least sum wins. */
-  joint?(parameters: Parameters): { readonly windowNs: number; readonly together: number };
+  /** Decode decisions are gathered for `windowNs` and made together, the scores being costs: the assignment with the least sum wins (of several: `ties`). */
+  joint?(parameters: Parameters): {
+    readonly windowNs: number;
+    readonly together: number;
+    readonly ties?: 'random' | 'least-loaded' | 'first';
+  };
   /** Share of KV memory that a decode engine must keep free with the request there, by this frontend's own account; an engine that cannot is no candidate. */
   reserve?(parameters: Parameters): number;
   /** Plain data that the policy may change when it is asked. Each stage has its own. */

@@ -126,7 +126,7 @@ export const netkvJointRouter = defineRouterPolicy({
   }),
   reads: { network: true, decodeOverlap: true },
   reserve: (given) => given.reserve,
-  joint: ({ windowMs, together }) => ({ windowNs: Math.round(windowMs * 1e6), together }),
+  joint: ({ windowMs, together, ties }) => ({ windowNs: Math.round(windowMs * 1e6), together, ties }),
   choose(view, request, given, _state, random) {
     return scoreAndChoose(view, request, given, whole, random);
   },

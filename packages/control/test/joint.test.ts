@@ -1,0 +1,99 @@
+import { bindPolicy, builtInPolicy, decisionColumns, type NetworkSite, networkTiers, type OraclePolicy } from '@braess/control';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type FakeRequest, imbalance, router, simulate } from './fakes.js';
+
+interface Decided {
+  readonly chosen: number;
+  /** Cost by decode engine. */
+  readonly costs: ReadonlyMap<number, number>;
+}
+
+/** What each decode decision saw. */
+function decisionsOf(simulation: ReturnType<typeof simulate>): Decided[] {
+  const [place, taken, cost] = ['candidateId', 'chosen', 'score'].map((name) => columnOf(name));
+  return simulation.takeRecords().flatMap(({ body, fields }) => {
+    if (typeof body !== 'object' || body === null || !('policy' in body) || body.policy !== 'netkv-joint') return [];
+    expect(fields[2]).toBe(1);
+    const { rows } = body as unknown as { rows: Float64Array };
+    const costs = new Map<number, number>();
+    let chosen = -1;
+    for (let at = 0; at < rows.length; at += decisionColumns.length) {
+      costs.set(rows[at + place!]!, rows[at + cost!]!);
+      if (rows[at + taken!] === 1) chosen = rows[at + place!]!;
+    }
+    return [{ chosen, costs }];
+  });
+}
+
+function columnOf(name: string): number {
+  const index = (decisionColumns as readonly string[]).indexOf(name);
+  expect(index).toBeGreaterThanOrEqual(0);
+  return index;
+}
+
+/** Least sum over all ways to place the requests, no engine with more than its even share: every one of them tried. */
+function leastSum(rows: readonly Decided[], share: number): number {
+  const load = new Map<number, number>();
+  const search = (row: number): number => {
+    if (row === rows.length) return 0;
+    let least = Number.POSITIVE_INFINITY;
+    for (const [engine, cost] of rows[row]!.costs) {
+      const here = load.get(engine) ?? 0;
+      if (here === share) continue;
+      load.set(engine, here + 1);
+      least = Math.min(least, cost + search(row + 1));
+      load.set(engine, here);
+    }
+    return least;
+  };
+  return search(0);
+}
+
+describe('netkv-joint', () => {
+  it('assigns what waits together at the least sum that any assignment has, by trying them all', () => {
+    const tiers = fc.array(fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 4, maxLength: 4 }), { minLength: 3, maxLength: 3 });
+    const tokens = fc.array(fc.integer({ min: 16, max: 4000 }), { minLength: 2, maxLength: 6 });
+    const rates = fc.array(fc.integer({ min: 1, max: 400 }), { minLength: networkTiers, maxLength: networkTiers });
+    fc.assert(
+      fc.property(tiers, tokens, rates, (tierRows, sizes, speeds) => {
+        const rows = tierRows.map((row) => Int8Array.from([-1, -1, -1, ...row]));
+        const site = {
+          tiersFrom: (engine: number) => rows[engine]!,
+          tierBytesPerSecond: Float64Array.from(speeds, (speed) => speed * 1e8),
+          tierLatencyNs: new Float64Array(networkTiers),
+        } as unknown as NetworkSite;
+        const engines = [
+          ...Array.from({ length: 3 }, () => ({ role: 1, prefillNs: 1000 })),
+          ...Array.from({ length: 4 }, () => ({ role: 2, transferNs: 5e6, tokenNs: 10 })),
+        ];
+        const requests: FakeRequest[] = sizes.map((inputTokens, index) => ({ atNs: index, inputTokens, outputTokens: 2 }));
+        const simulation = simulate({
+          engines,
+          requests,
+          router: 'round-robin',
+          options: {
+            site,
+            kvBytesPerToken: 1000,
+            decodeRouter: router('netkv-joint', { windowMs: 1 }),
+            oracle: bindPolicy(builtInPolicy('oracle', 'static-tier') as OraclePolicy),
+            decisions: { every: 1, candidates: 8 },
+          },
+        });
+        simulation.runUntil();
+        expect(imbalance(simulation)).toBe(0);
+        const decided = decisionsOf(simulation);
+        expect(decided.length).toBe(sizes.length);
+        const sum = decided.reduce((all, { chosen, costs }) => all + costs.get(chosen)!, 0);
+        const share = Math.ceil(sizes.length / 4);
+        const least = leastSum(decided, share);
+        expect(least).toBeGreaterThan(0);
+        expect(Math.abs(sum / least - 1)).toBeLessThan(1e-9);
+        // Within the shares, too.
+        for (const engine of decided[0]!.costs.keys())
+          expect(decided.filter(({ chosen }) => chosen === engine).length).toBeLessThanOrEqual(share);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
