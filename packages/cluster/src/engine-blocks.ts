@@ -33,6 +33,8 @@ export interface EnginePool {
 
 export interface EngineBlocksOptions {
   readonly prefixCaching: boolean;
+  /** Most blocks that stay while no request holds them. */
+  readonly cacheBlocks: number;
   readonly eviction: CachePolicy;
   /** Leave blocks that nobody can look up out of the KV events: only tiers below want them. */
   readonly namedEventsOnly: boolean;
@@ -44,7 +46,7 @@ export interface EngineBlocksOptions {
  * they are private, so nobody can tell the difference.
  */
 export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePool> {
-  const { prefixCaching, eviction, namedEventsOnly } = options;
+  const { prefixCaching, cacheBlocks, eviction, namedEventsOnly } = options;
   return {
     createPool: (capacityBlocks, blockTokens, wantsEvents) => ({
       pool: createBlockPool({
@@ -114,6 +116,8 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
       }
       try {
         releaseSequence(pool, sequence, state.events);
+        const beyond = pool.cache.evictableBlocks - cacheBlocks;
+        if (beyond > 0) evictCached(pool, beyond, state.events);
       } catch (error) {
         throw during(error, `to release the blocks of request ${state.requests[slot]}`);
       }

@@ -49,6 +49,8 @@ export interface GroupPlan {
   readonly maxModelTokens: number;
   readonly maxWaiting: number;
   readonly prefixCaching: boolean;
+  /** Most blocks that stay while nobody holds them. */
+  readonly cacheBlocks: number;
   readonly eviction: PolicySpec;
   readonly byPriority: boolean;
   readonly stepwise: boolean;
@@ -384,6 +386,8 @@ function planGroup(read: ReadScenario, catalogue: Catalogue, gpu: GpuSpec, model
         `is independent in a group of role ${group.role}; only prefill engines compute prompts by themselves`,
       );
     }
+    if (group.cacheBlocks !== undefined && !group.prefixCaching)
+      refuse(read, [...path, 'cacheBlocks'], `is ${group.cacheBlocks} without prefixCaching, which keeps none; leave one of the two out`);
     const maxModelTokens = group.maxModelTokens ?? model.contextTokens;
     if (maxModelTokens > model.contextTokens) {
       refuse(read, [...path, 'maxModelTokens'], `is ${maxModelTokens}; ${model.name} takes at most ${model.contextTokens} tokens`);
@@ -400,6 +404,7 @@ function planGroup(read: ReadScenario, catalogue: Catalogue, gpu: GpuSpec, model
       maxModelTokens,
       maxWaiting: group.maxWaiting,
       prefixCaching: group.prefixCaching,
+      cacheBlocks: group.prefixCaching ? Math.min(group.cacheBlocks ?? capacity.blocks, capacity.blocks) : 0,
       eviction: evictionAt(read, path, group),
       byPriority: group.schedulingPolicy === 'priority',
       stepwise: group.passes === 'stepwise',

@@ -348,6 +348,7 @@ class ClusterBuilder {
       timing: group.timing,
       blocks: poolBlocks({
         prefixCaching: group.prefixCaching,
+        cacheBlocks: group.cacheBlocks,
         eviction: cachePolicy(group.eviction, this.#plan.policies.baseDirectory),
         namedEventsOnly: !tiers.any,
       }),

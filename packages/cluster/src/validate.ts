@@ -20,6 +20,8 @@ export interface ScenarioReport {
     readonly blockTokens: number;
     readonly kvBlocks: number;
     readonly kvTokens: number;
+    /** Most blocks of ended requests that stay. */
+    readonly cacheBlocks: number;
     readonly weightBytesPerGpu: number;
     readonly kvBytesPerGpu: number;
     readonly kvBytesPerTokenPerGpu: number;
@@ -74,6 +76,7 @@ export async function validateScenario(read: ReadScenario): Promise<ScenarioRepo
       blockTokens: group.blockTokens,
       kvBlocks: group.capacityBlocks,
       kvTokens: group.capacityBlocks * group.blockTokens,
+      cacheBlocks: group.cacheBlocks,
       weightBytesPerGpu: group.weightBytesPerGpu,
       kvBytesPerGpu: group.kvBytesPerGpu,
       kvBytesPerTokenPerGpu: group.kvBytesPerTokenPerGpu,

@@ -154,6 +154,7 @@ const cases: Record<string, Case> = {
   'serving.kvBlocks': { ground: busy, set: 'serving[0].kvBlocks=300' },
   'serving.memoryUtilisation': { set: 'serving[0].memoryUtilisation=0.5' },
   'serving.prefixCaching': { set: 'serving[0].prefixCaching=false' },
+  'serving.cacheBlocks': { set: 'serving[0].cacheBlocks=10' },
   'serving.eviction': { ground: tiny, set: 'serving[0].eviction=fifo' },
   'serving.timing.kind': { set: 'serving[0].timing={kind: polynomial}' },
   'serving.timing.profile': { set: 'serving[0].timing={kind: roofline, profile: default}' },

@@ -156,6 +156,7 @@ const engineSchema = {
   kvBlocks: count('KV blocks of one engine; default what fits').optional(),
   memoryUtilisation: z.number().gt(0).max(1).default(0.9).describe('Share of GPU memory an engine may use'),
   prefixCaching: z.boolean().default(true).describe('Keep KV blocks of ended requests for equal prefixes'),
+  cacheBlocks: count('Most KV blocks of ended requests that an engine keeps; default as many as its memory has', 0).optional(),
   ...evictionSchema,
   timing: timingSchema.default({ kind: 'roofline' }),
   prompts: z
