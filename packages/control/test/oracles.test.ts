@@ -161,7 +161,8 @@ describe('active', () => {
     const probes: [number, number, number][] = [];
     const actions = { probe: (from: number, to: number, bytes: number) => void probes.push([from, to, bytes]) };
     const view = { nowNs: 0, engines: 3, site, paths: false };
-    for (let beat = 0; beat < 3 * networkTiers; beat++) oracle.policy.beat?.(view, actions, oracle.parameters, oracle.state, randomStream(1));
+    for (let beat = 0; beat < 3 * networkTiers; beat++)
+      oracle.policy.beat?.(view, actions, oracle.parameters, oracle.state, randomStream(1));
     // A tier each beat, its pairs in turn: only engine 0 sends, to 1 and 2, both in tier 3.
     expect(probes).toEqual([
       [0, 1, 60e6],
