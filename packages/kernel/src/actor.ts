@@ -77,7 +77,7 @@ interface ActorDeclaration<Name extends string, Messages extends MessageTable, S
 
 /**
  * Declares a kind of actor.
- * @throws KernelError `bad-model` when a key of `messages` is not the message's name or a handler is missing.
+ * @throws KernelError `bad-model` when a key of `messages` is not the message's name, a handler is missing, or a stream's name holds a slash.
  */
 export function actorKind<
   const Name extends string,
@@ -97,6 +97,11 @@ export function actorKind<
       );
     if (typeof on[key] !== 'function')
       throw new KernelError('bad-model', `actor kind '${name}' has no handler for '${key}'; add on.${key}`);
+  }
+  for (const stream of declaration.streams ?? []) {
+    // Streams are seeded by seed/actor/stream: with a slash, two of them could have one name and draw the same numbers.
+    if (stream === '' || stream.includes('/'))
+      throw new KernelError('bad-model', `actor kind '${name}': random stream '${stream}' needs a name without '/'`);
   }
   for (const key of Object.keys(on)) {
     if (!(key in messages)) throw new KernelError('bad-model', `actor kind '${name}' handles '${key}', which its messages do not list`);

@@ -83,8 +83,17 @@ export function fromPlainError(plain: PlainError): KernelError {
   return error;
 }
 
+/** Anything can be thrown, also what cannot be turned into text. */
+function textOf(error: unknown): string {
+  try {
+    return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  } catch {
+    return `something was thrown that has no text (a ${typeof error})`;
+  }
+}
+
 export function fromUnknown(error: unknown, site: FailureSite): KernelError {
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const text = textOf(error);
   const wrapped = new KernelError('handler-failed', text, site, error);
   if (error instanceof Error && error.stack !== undefined) {
     wrapped.stack = `${wrapped.name}: ${wrapped.message}\n${error.stack.split('\n').slice(1).join('\n')}`;

@@ -9,6 +9,10 @@ const replacements: readonly [holder: string, name: string, instead: string][] =
   ['', 'crypto', 'context.random(stream)'],
   ['performance', 'now', 'context.now'],
   ['performance', 'timeOrigin', 'context.now'],
+  ['performance', 'mark', 'context.now'],
+  ['performance', 'measure', 'context.now'],
+  ['performance', 'toJSON', 'context.now'],
+  ['Intl', 'DateTimeFormat', 'context.now'],
   ['process', 'hrtime', 'context.now'],
   ['process', 'uptime', 'context.now'],
   ['process', 'cpuUsage', 'context.now'],
@@ -32,12 +36,19 @@ const replacements: readonly [holder: string, name: string, instead: string][] =
  * Hides clocks, random numbers, timers, output and shared memory from handlers until the returned function is called: using one throws and names the
  * replacement. The kernel took its own clock and atomics before.
  */
-export function installGuards(): Restore {
+export function installGuards(where = 'inside a handler'): Restore {
   const restores: Restore[] = [];
+  const refuse = (what: string, instead: string): never => refuseAt(where, what, instead);
   for (const [holder, name, instead] of replacements) {
     const owner = ownerOf(holder);
     const label = holder === '' ? name : `${holder}.${name}`;
-    restores.push(replace(owner, name, forbid(label, instead)));
+    restores.push(
+      replace(
+        owner,
+        name,
+        forbid(() => refuse(label, instead)),
+      ),
+    );
   }
   const RealDate = Date;
   const guarded = new Proxy(RealDate, {
@@ -67,22 +78,19 @@ function replace(owner: Record<string, unknown>, name: string, value: unknown): 
   };
 }
 
-function forbid(label: string, instead: string): unknown {
+function forbid(refuse: () => never): unknown {
   // A declaration, not an arrow: `new SharedArrayBuffer()` must reach the trap, so it has to be a constructor.
   function trap(): never {
-    return refuse(label, instead);
+    return refuse();
   }
   // Namespaces such as Atomics are read, constructors are called with new: all of it is refused.
   return new Proxy(trap, {
-    get: () => refuse(label, instead),
-    construct: () => refuse(label, instead),
-    apply: () => refuse(label, instead),
+    get: refuse,
+    construct: refuse,
+    apply: refuse,
   });
 }
 
-function refuse(label: string, instead: string): never {
-  throw new KernelError(
-    'forbidden',
-    `${label} inside a handler: a run is reproducible and does no input or output of its own; use ${instead}`,
-  );
+function refuseAt(where: string, label: string, instead: string): never {
+  throw new KernelError('forbidden', `${label} ${where}: a run is reproducible and does no input or output of its own; use ${instead}`);
 }

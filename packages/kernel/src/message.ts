@@ -1,7 +1,7 @@
 import { KernelError } from './errors.js';
 import { type EventCursor, slotLayout } from './event-slab.js';
 
-const { senderOffset } = slotLayout;
+const { bodyFlag, kindOffset, senderOffset } = slotLayout;
 
 /** The greatest count of numeric fields in a message or record. */
 const maximumFields = 6;
@@ -101,7 +101,8 @@ export function createView(type: MessageType, cursor: EventCursor, strict: boole
     Object.defineProperty(View.prototype, name, { get: strict ? guarded : read, enumerable: true });
   };
   define('sender', () => cursor.integers[2 * cursor.base + senderOffset]);
-  define('body', () => cursor.body);
+  // Without the flag the cursor still holds the body of an earlier event.
+  define('body', () => (((cursor.integers[2 * cursor.base + kindOffset] as number) & bodyFlag) === 0 ? undefined : cursor.body));
   for (const [index, field] of type.fields.entries()) define(field, fieldReader(index, cursor));
   return Object.freeze(new View());
 }

@@ -102,7 +102,7 @@ export function buildModel<Parameters>(
 ): Model {
   const builder = new WorldBuilder();
   try {
-    build(builder, parameters);
+    refusePromise(programName, build(builder, parameters));
     return builder.freeze(programName);
   } catch (error) {
     if (error instanceof KernelError) throw error;
@@ -110,11 +110,22 @@ export function buildModel<Parameters>(
   }
 }
 
+/** What an async build declares after its first await would be lost. */
+function refusePromise(programName: string, returned: unknown): void {
+  if (typeof (returned as { then?: unknown } | undefined)?.then !== 'function') return;
+  Promise.resolve(returned).catch(() => undefined);
+  throw new KernelError(
+    'bad-model',
+    `the build function of program '${programName}' returned a promise; it must declare everything before it returns: load what it needs before the run and pass it as parameters`,
+  );
+}
+
 class WorldBuilder implements World {
   readonly #cells = new Map<string, DeclaredCell>();
   readonly #actors = new Map<string, DeclaredActor>();
   readonly #rules: { from: string; to: string; delayNs: number }[] = [];
   readonly #links: { from: string; to: string; delayNs: number }[] = [];
+  #isFrozen = false;
 
   cell(name: string, options: { readonly class?: string; readonly weight?: number } = {}): Cell {
     const declared = this.#declareCell(name, options);
@@ -134,6 +145,7 @@ class WorldBuilder implements World {
   }
 
   lookahead(fromClass: string, toClass: string, delayNs: number): void {
+    this.#refuseLate();
     checkLookahead(`lookahead from class '${fromClass}' to class '${toClass}'`, delayNs);
     const known = this.#rules.find((rule) => rule.from === fromClass && rule.to === toClass);
     if (known === undefined) this.#rules.push({ from: fromClass, to: toClass, delayNs });
@@ -141,6 +153,7 @@ class WorldBuilder implements World {
   }
 
   link(from: Cell | string, to: Cell | string, delayNs: number): void {
+    this.#refuseLate();
     const fromName = typeof from === 'string' ? from : from.name;
     const toName = typeof to === 'string' ? to : to.name;
     checkLookahead(`link from cell '${fromName}' to cell '${toName}'`, delayNs);
@@ -148,6 +161,7 @@ class WorldBuilder implements World {
   }
 
   freeze(programName: string): Model {
+    this.#isFrozen = true;
     if (this.#actors.size === 0) throw new KernelError('bad-model', `program '${programName}' declares no actor; declare at least one`);
     const actors = [...this.#actors.values()].sort((a, b) => compareByCodeUnit(a.reference.name, b.reference.name));
     const usedCells = new Set(actors.map((actor) => actor.cell));
@@ -190,7 +204,12 @@ class WorldBuilder implements World {
     return cell;
   }
 
+  #refuseLate(): void {
+    if (this.#isFrozen) throw new KernelError('bad-model', 'the build function has returned: nothing can be declared any more');
+  }
+
   #declareActor<Kind extends AnyKind>(name: string, kind: Kind, setup: unknown, cell: DeclaredCell): ActorReference<Kind> {
+    this.#refuseLate();
     if (this.#actors.has(name)) throw new KernelError('bad-model', `actor '${name}' is declared twice; names must be unique`);
     const reference = new ActorReference(name, kind);
     this.#actors.set(name, { reference, kind, setup, cell });

@@ -1,3 +1,4 @@
+import { Hash } from './fingerprint.js';
 import type { Model } from './model.js';
 
 /**
@@ -67,4 +68,13 @@ function levellingEnds(total: number, loads: Float64Array): number[] {
     end += Math.max(0, level - load);
     return end;
   });
+}
+
+/** Digest of a model and of where its cells run: all that the threads of a run must agree on. */
+export function placementDigest(model: Model, shardOfCell: Int32Array): string {
+  const hash = new Hash();
+  hash.string(model.digest);
+  for (const kind of model.kinds) hash.value([kind.messages.map((type) => type.name), kind.sendsTo]);
+  hash.value(shardOfCell);
+  return hash.digest();
 }

@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { KernelError } from './errors.js';
 
 /** Deepest nesting of plain data. */
@@ -46,7 +47,9 @@ export function beginWalk(what: string, thorough: boolean): void {
  * @returns about how many bytes it holds.
  * @throws KernelError `bad-value` with the path of what is not plain data.
  */
-export function checkBody(value: unknown, type: { readonly name: string }): number {
+export function checkBody(value: unknown, type: { readonly name: string; readonly hasBody: boolean }): number {
+  if (!type.hasBody)
+    throw new KernelError('bad-value', `message '${type.name}' is declared without a body; use send, or declare it with body<...>()`);
   root = type;
   findSymbols = false;
   seen = undefined;
@@ -106,6 +109,7 @@ function weighObject(value: object, depth: number): number {
   if (seen !== undefined) {
     if (seen.has(value)) throw notPlain(depth, 'an object that it also holds elsewhere (a value is a tree: give each place its own copy)');
     seen.add(value);
+    if (types.isProxy(value)) throw notPlain(depth, 'a Proxy');
   }
   const prototype = Object.getPrototypeOf(value) as object | null;
   if (prototype === Object.prototype || prototype === null) return weighRecord(value as Record<string, unknown>, depth);
@@ -115,6 +119,7 @@ function weighObject(value: object, depth: number): number {
   if (!typedArrayIndex.has(prototype)) throw notPlain(depth, foreign(value));
   const view = value as ArrayBufferView;
   checkView(view, depth);
+  if (seen !== undefined) checkOwn(view, (view as Uint8Array).length, depth);
   return 16 + view.byteLength;
 }
 
@@ -142,13 +147,20 @@ export function checkKeys(value: object, depth: number): void {
   if (findSymbols && Object.getOwnPropertySymbols(value).length > 0) throw notPlain(depth, 'an object with symbol keys');
 }
 
-/** A copy turns accessors into values, and loses properties that are hidden or stand beside the items of an array. */
+/** A copy turns accessors into values, and loses properties that are hidden. */
 function checkProperties(value: object, count: number, depth: number): void {
   const names = Object.getOwnPropertyNames(value);
   if (names.length !== count) throw notPlain(depth, 'an object with properties that a copy would lose');
   for (const name of names) {
-    if (Object.getOwnPropertyDescriptor(value, name)?.get !== undefined) throw notPlain(depth, `an object with the accessor '${name}'`);
+    const property = Object.getOwnPropertyDescriptor(value, name);
+    if (property?.get !== undefined || property?.set !== undefined) throw notPlain(depth, `an object with the accessor '${name}'`);
   }
+}
+
+/** A copy keeps the items of an array, a Map, a Set or a typed array, and loses what stands beside them. */
+function checkOwn(value: object, count: number, depth: number): void {
+  if (Reflect.ownKeys(value).length !== count)
+    throw notPlain(depth, `an instance of ${value.constructor.name} with properties that a copy would lose`);
 }
 
 function weighArray(value: readonly unknown[], depth: number): number {
@@ -160,13 +172,12 @@ function weighArray(value: readonly unknown[], depth: number): number {
     if (item === undefined && !(index in value)) throw notPlain(depth + 1, 'a hole in an array');
     bytes += weigh(item, depth + 1);
   }
-  // The length is a property too.
-  if (seen !== undefined && Object.getOwnPropertyNames(value).length !== value.length + 1)
-    throw notPlain(depth, 'an array with properties that a copy would lose');
+  if (seen !== undefined) checkOwn(value, value.length + 1, depth); // The length is a property too.
   return bytes;
 }
 
 function weighMap(map: Map<unknown, unknown>, depth: number): number {
+  if (seen !== undefined) checkOwn(map, 0, depth);
   let bytes = 16;
   let index = 0;
   for (const [key, item] of map) {
@@ -179,6 +190,7 @@ function weighMap(map: Map<unknown, unknown>, depth: number): number {
 }
 
 function weighSet(set: Set<unknown>, depth: number): number {
+  if (seen !== undefined) checkOwn(set, 0, depth);
   let bytes = 16;
   let index = 0;
   for (const item of set) {

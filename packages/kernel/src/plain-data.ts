@@ -38,6 +38,7 @@ const mapKind = 1;
 const setKind = 2;
 const firstArrayKind = 3;
 const bareKind = firstArrayKind + typedArrays.length;
+const entriesKind = bareKind + 1;
 
 addExtension({
   Class: Escaped as unknown as new () => Escaped,
@@ -53,10 +54,16 @@ function restoreEscaped(kind: number, content: unknown): unknown {
   if (kind === negativeZero) return -0;
   if (kind === mapKind) return new Map(content as [unknown, unknown][]);
   if (kind === setKind) return new Set(content as unknown[]);
-  if (kind === bareKind) return Object.assign(Object.create(null), content);
+  if (kind === bareKind) return fromEntries(Object.create(null) as Record<string, unknown>, content);
+  if (kind === entriesKind) return fromEntries({}, content);
   const ArrayType = typedArrays[kind - firstArrayKind] as (typeof typedArrays)[number];
   const bytes = content as Uint8Array;
   return new ArrayType(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer);
+}
+
+function fromEntries(target: Record<string, unknown>, content: unknown): Record<string, unknown> {
+  for (const [key, value] of content as [string, unknown][]) target[key] = value;
+  return target;
 }
 
 /** Packs a plain-data value; the bytes are a copy of its own. @throws KernelError `bad-value` with the path of what is not plain data. */
@@ -111,8 +118,12 @@ function escapeValue(value: unknown, depth: number): unknown {
 function escapeObject(value: object, depth: number): unknown {
   if (depth > maximumDepth) throw tooDeep(depth);
   const prototype = Object.getPrototypeOf(value) as object | null;
-  if (prototype === Object.prototype) return escapeRecord(value as Record<string, unknown>, depth);
-  if (prototype === null) return new Escaped(bareKind, { ...(escapeRecord(value as Record<string, unknown>, depth) as object) });
+  if (prototype === Object.prototype) {
+    const escaped = escapeRecord(value as Record<string, unknown>, depth) as object;
+    // With a key of this name it looks like a class's instance to msgpackr.
+    return escaped.constructor === Object ? escaped : new Escaped(entriesKind, Object.entries(escaped));
+  }
+  if (prototype === null) return new Escaped(bareKind, Object.entries(escapeRecord(value as Record<string, unknown>, depth) as object));
   if (prototype === Array.prototype) return escapeArray(value as unknown[], depth);
   if (prototype === Map.prototype) return new Escaped(mapKind, escapeEntries(value as Map<unknown, unknown>, depth));
   if (prototype === Set.prototype) return new Escaped(setKind, escapeItems(value as Set<unknown>, depth));

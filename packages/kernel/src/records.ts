@@ -142,7 +142,7 @@ export class RecordMerger {
   #waiting: RunRecord[][] = [];
   #through = new Float64Array(0);
   #last: RunRecord | undefined;
-  #ended = false;
+  ended = false;
   count = 0;
 
   constructor(sink: RecordSink) {
@@ -182,8 +182,8 @@ export class RecordMerger {
 
   /** Closes the sink with what was final; nothing is written twice or after it. */
   async end(): Promise<void> {
-    if (this.#ended) return;
-    this.#ended = true;
+    if (this.ended) return;
+    this.ended = true;
     this.#waiting = [];
     await this.#sink.close?.();
   }

@@ -75,6 +75,8 @@ export interface RunResult {
   readonly checkpoint: Checkpoint | undefined;
   /** All external input in the order it entered, as `inputs` of another run replays it. */
   readonly inputs: readonly InputEntry[];
+  /** External input that was given so late that the run ended first; none of it entered. */
+  readonly lateInputs: readonly InputEntry[];
   readonly restarts: number;
   /** Two fingerprint lanes an actor, by id. */
   readonly lanes: Int32Array;

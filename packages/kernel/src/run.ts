@@ -16,6 +16,7 @@ import { Segment, type SegmentPlan, type SegmentResult, ShardPool, type ThreadTr
 import { ShardChooser } from './shard-choice.js';
 import type { ShardReport, SnapshotWish } from './shard-task.js';
 import { checkShards, Simulation } from './simulation.js';
+import { SinkQueue } from './sink-queue.js';
 import { StretchMeter } from './stretch-meter.js';
 import { wallMs } from './wall-clock.js';
 import { Watchdog } from './watchdog.js';
@@ -87,8 +88,9 @@ class Coordinator implements Run {
   #shardOfCell: Int32Array = new Int32Array(0);
   #watchdog: Watchdog | undefined;
   #stopAsked = false;
-  #sinkQueue: Promise<void> = Promise.resolve();
-  #sinkError: unknown;
+  /** Past what input could still change. */
+  #isOver = false;
+  readonly #sink = new SinkQueue((error) => this.#segment?.kill(error));
   #restarted = 0;
   /** Counts restarts, so that record batches of a lost stretch that still wait for the sink are known and left out. */
   #stretch = 0;
@@ -100,11 +102,13 @@ class Coordinator implements Run {
     this.model = model;
     this.observer = options.observer ?? new RunObserver();
     this.#merger = options.sink === undefined ? undefined : new RecordMerger(options.sink);
-    this.#recorder = options.trace === undefined ? undefined : new EventRecorder(model, options.trace);
     const snapshot = options.from === undefined ? undefined : unpackCheckpoint(options.from.bytes, model, options.seed);
     this.#inputs = new LiveInputs(snapshot === undefined ? 0 : firstFreeInput(snapshot));
     for (const entry of options.inputs ?? []) inputFields(entry, model);
     this.#scheduled = this.#inputs.number(options.inputs ?? []);
+    if (options.threads?.pool.take() === false)
+      throw new KernelError('bad-option', 'threads belong to another run; each run needs threads of its own: call prepareThreads for each');
+    this.#recorder = options.trace === undefined ? undefined : new EventRecorder(model, options.trace);
     this.result = this.#start();
     this.result.catch(() => undefined); // Whoever awaits it sees the error; nobody may be awaiting yet.
   }
@@ -114,11 +118,21 @@ class Coordinator implements Run {
     this.#stopAsked = true;
     this.#segment?.requestStop();
     this.#watchdog?.hurry(stopPatienceMs);
+    this.#hurrySink();
+  }
+
+  #hurrySink(): void {
+    this.#sink.hurry(this.#options.resolvedLimits.handlerLimitMs);
   }
 
   inject(entry: Omit<InputEntry, 'timeNs'> & { readonly timeNs?: number }): void {
     if (this.#options.live !== true)
       throw new KernelError('bad-option', "inject needs a live run; start it with live: true (or pass a log as 'inputs')");
+    if (this.#isOver)
+      throw new KernelError(
+        'bad-option',
+        `input '${entry.message}' for '${entry.actor}' comes too late: the run has ended; inject before that`,
+      );
     const full = { ...entry, timeNs: entry.timeNs ?? 0 };
     inputFields(full, this.model);
     const sequence = this.#inputs.add(full);
@@ -162,19 +176,21 @@ class Coordinator implements Run {
       this.#options.logger?.error({ code: located.code, ...located.site }, located.reason);
       throw located;
     } finally {
+      this.#isOver = true;
       await this.#closeSink();
+      this.#sink.close();
+      if (transport === 'memory') await this.#options.threads?.destroy();
       await this.#recorder?.close();
     }
   }
 
   /** What is known of a failed run reaches the sink too, up to the instant all shards had passed. */
   async #closeSink(): Promise<void> {
-    try {
-      await this.#sinkQueue;
-      await this.#merger?.end();
-    } catch (error) {
-      this.#options.logger?.error(error, 'closing the record sink failed');
-    }
+    const merger = this.#merger;
+    if (merger === undefined || merger.ended) return;
+    this.#hurrySink();
+    this.#sink.add(() => merger.end());
+    await this.#sink.drained().catch((error: unknown) => this.#options.logger?.error(error, 'closing the record sink failed'));
   }
 
   #located(error: unknown): KernelError {
@@ -206,13 +222,11 @@ class Coordinator implements Run {
     try {
       await this.#runSlices(simulation);
     } catch (error) {
-      await this.#merger?.add(0, simulation.takeRecords(), simulation.processedNs);
+      this.#writeRecords(simulation, simulation.processedNs);
       throw error;
     }
-    if (this.#merger !== undefined) {
-      await this.#merger.add(0, simulation.takeRecords(), Number.POSITIVE_INFINITY);
-      await this.#merger.close();
-    }
+    this.#writeRecords(simulation, Number.POSITIVE_INFINITY);
+    await this.#closeMerger();
     return {
       ...this.#commonResult(simulation.lanes(), simulation.nowNs, simulation.eventCount),
       recordFingerprint: simulation.recordFingerprint,
@@ -233,12 +247,28 @@ class Coordinator implements Run {
       if (wallMs() < sliceEndMs) continue;
       await new Promise((resolve) => setImmediate(resolve));
       if (this.#stopAsked) simulation.requestStop();
-      await this.#merger?.add(0, simulation.takeRecords(), simulation.completeNs);
+      this.#writeRecords(simulation, simulation.completeNs);
+      await this.#sink.drained();
       sliceEndMs = wallMs() + 20;
       if (wallMs() < nextReportMs) continue;
       nextReportMs += 500;
       this.#reportProgress(simulation.processedNs, simulation.eventCount);
     }
+  }
+
+  #writeRecords(simulation: Simulation, throughNs: number): void {
+    const merger = this.#merger;
+    if (merger === undefined) return;
+    const records = simulation.takeRecords();
+    this.#sink.add(() => merger.add(0, records, throughNs));
+  }
+
+  /** Writes what is left and closes the sink. @throws KernelError `sink-failed`. */
+  async #closeMerger(): Promise<void> {
+    const merger = this.#merger;
+    if (merger === undefined) return;
+    this.#sink.add(() => merger.close());
+    await this.#sink.drained();
   }
 
   #commonResult(lanes: Int32Array, stoppedNs: number, eventCount: number) {
@@ -252,6 +282,7 @@ class Coordinator implements Run {
       wallMs: wallMs() - this.#begunMs,
       recordCount: this.#merger?.count ?? 0,
       inputs: sortedInputs(this.#options.inputs ?? [], this.#inputs.log()),
+      lateInputs: [...this.#inputs.waiting.values()],
       restarts: this.#restarted,
     };
   }
@@ -335,8 +366,8 @@ class Coordinator implements Run {
     loopMs: number,
     checkpoint: Checkpoint | undefined,
   ): Promise<RunResult> {
-    await this.#sinkQueue;
-    await this.#merger?.close();
+    this.#isOver = true;
+    await this.#closeMerger();
     const pacing = pacingReport(this.#options.pace, done.pacers);
     if (pacing?.keptUp === false) this.#options.logger?.warn(pacing, `the run could not keep up with ${pacing.pace} times the wall clock`);
     return {
@@ -406,15 +437,15 @@ class Coordinator implements Run {
       segment.requestStop();
       watchdog.hurry(stopPatienceMs);
     }
+    let result: SegmentResult | undefined;
     try {
-      const result = await segment.result;
-      await this.#sinkQueue;
-      if (this.#sinkError !== undefined) throw this.#sinkError;
+      result = await segment.result;
+      await this.#sink.drained();
       return result;
     } catch (error) {
-      throw this.#sinkError ?? error;
+      throw this.#sink.error ?? error;
     } finally {
-      endLooks?.();
+      endLooks?.(result);
       watchdog.close();
       this.#watchdog = undefined;
       this.#segment = undefined;
@@ -425,18 +456,10 @@ class Coordinator implements Run {
     switch (report.kind) {
       case 'records': {
         const records = unpackRecords(report.typeNames, report.packed);
-        this.#sinkQueue = this.#sinkQueue
-          .then(() => (stretch === this.#stretch ? this.#merger?.add(shard, records, report.throughNs) : undefined))
-          .catch((error: unknown) => {
-            this.#sinkError ??= new KernelError(
-              'sink-failed',
-              `the record sink failed: ${error instanceof Error ? error.message : String(error)}`,
-              {},
-              error,
-            );
-            this.#segment?.abort();
-          })
-          .finally(done);
+        const merger = this.#merger;
+        void this.#sink
+          .add(() => (stretch === this.#stretch ? merger?.add(shard, records, report.throughNs) : undefined))
+          .finished.then(done);
         return;
       }
       case 'input':
@@ -463,13 +486,7 @@ class Coordinator implements Run {
     try {
       this.#recorder?.add(columns, messageNames);
     } catch (error) {
-      this.#sinkError ??= new KernelError(
-        'sink-failed',
-        `the trace cannot be written: ${error instanceof Error ? error.message : String(error)}`,
-        {},
-        error,
-      );
-      this.#segment?.abort();
+      this.#sink.fail('the trace cannot be written', error);
     }
   }
 
@@ -483,16 +500,16 @@ class Coordinator implements Run {
   }
 }
 
-/** Lets `auto` look at a segment while it runs, and stop it to change the count of shards. Returns what ends that. */
-function lookAt(segment: Segment, plan: SegmentPlan, chooser: ShardChooser, fromNs: number): () => void {
+/** Lets `auto` look at a segment while it runs, and stop it to change the count of shards. Returns what ends that, given what came of the segment. */
+function lookAt(segment: Segment, plan: SegmentPlan, chooser: ShardChooser, fromNs: number): (done: SegmentResult | undefined) => void {
   const meter = new StretchMeter(segment, plan.shards, fromNs);
   const timer = setInterval(() => {
     if (chooser.choice === undefined && chooser.look(meter.read())) segment.requestStop();
     if (chooser.choice !== undefined || chooser.shards !== plan.shards) clearInterval(timer);
   }, lookEveryMs);
-  return () => {
+  return (done) => {
     clearInterval(timer);
-    if (chooser.choice === undefined && chooser.shards === plan.shards) chooser.endStretch(meter.read());
+    if (chooser.choice === undefined && chooser.shards === plan.shards) chooser.endStretch(meter.readEnded(done));
   };
 }
 

@@ -8,6 +8,7 @@ import type { Limits } from './limits.js';
 import type { NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
 import type { PacerState } from './pacing.js';
+import { placeCells, placementDigest } from './placement.js';
 import { emptyResult, type ShardReport, type ShardResult, type ShardTask, type SnapshotWish, WatchWords } from './shard-task.js';
 import { SharedControl, SharedRing } from './shared-ring.js';
 import { ThreadPool, type ThreadPoolOptions } from './thread-pool.js';
@@ -76,6 +77,7 @@ export interface ShardWatch {
 /** Threads that live as long as a run; segments use the first `shards` of them. */
 export class ShardPool {
   readonly #pool: ThreadPool;
+  #isTaken = false;
 
   constructor(threads: number, options: ThreadPoolOptions = {}) {
     this.#pool = new ThreadPool(new URL('./shard-worker.js', import.meta.url).href, threads, options);
@@ -83,6 +85,13 @@ export class ShardPool {
 
   get threads(): number {
     return this.#pool.threads;
+  }
+
+  /** Gives the threads to a run; false when another one has them. */
+  take(): boolean {
+    if (this.#isTaken) return false;
+    this.#isTaken = true;
+    return true;
   }
 
   runShard(task: ShardTask): Promise<ShardResult> {
@@ -108,6 +117,7 @@ export class ShardPool {
 export class Segment {
   readonly result: Promise<SegmentResult>;
   readonly #plan: SegmentPlan;
+  readonly #digest: string;
   readonly #control: SharedControl;
   readonly #watches: SharedArrayBuffer[];
   readonly #ports: MessagePort[] = [];
@@ -116,6 +126,7 @@ export class Segment {
 
   constructor(plan: SegmentPlan, pool: ShardPool, listener: SegmentListener) {
     this.#plan = plan;
+    this.#digest = placementDigest(plan.model, placeCells(plan.model, plan.shards));
     const participants = plan.shards + 1;
     const control = new SharedArrayBuffer(SharedControl.bytesFor(participants));
     this.#control = new SharedControl(control);
@@ -245,6 +256,7 @@ export class Segment {
     return {
       link,
       module,
+      digest: this.#digest,
       parameters,
       seed,
       strict,

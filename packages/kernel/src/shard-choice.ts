@@ -27,6 +27,8 @@ const clearGain = 1.5;
 const leastBusyShards = 1.3;
 /** What a round of synchronisation costs a shard beside its events: the barrier, a frame packed and one taken in. */
 const roundMs = 0.002;
+/** One shard waits for a pace or for input only; one that does so for this share of the time needs no help. */
+const idleEnough = 0.1;
 /** A predicted gain below this is not worth a trial: a trial that fails costs some tenths of a second. */
 const gainWorthATrial = 1.05;
 /** Expected maximum of n standard normal numbers, n = 0..8: how far the fullest of n windows exceeds the mean, in standard deviations. */
@@ -67,30 +69,38 @@ export class ShardChooser {
     return this.shards !== shardsBefore;
   }
 
-  /** The stretch is over, for a reason of its own. */
+  /** The stretch is over, for a reason of its own. A last look: stretches may be too short for any other. */
   endStretch(stretch: StretchReading): void {
-    this.#ended = sum(this.#ended, stretch);
+    if (!this.look(stretch)) this.#ended = sum(this.#ended, stretch);
   }
 
-  /** Hands the last third of a phase on, once the phase has lasted `lengthMs`. One that a single instant fills goes on: there is nothing to judge yet. */
+  /**
+   * Hands the last third of a phase on, once the phase has lasted `lengthMs`. One in which nothing ran goes on, and one on one shard that a single
+   * instant fills (of many shards some may have nothing to do: how far they came says nothing).
+   */
   #measure(phase: StretchReading, lengthMs: number, judge: (measured: StretchReading) => void): void {
     if (phase.elapsedMs < settledShare * lengthMs) return;
     this.#settled ??= phase;
     if (phase.elapsedMs < lengthMs) return;
     const measured = difference(phase, this.#settled);
-    if (measured.events === 0 || measured.spanNs === 0) return;
+    if (measured.events === 0 || (measured.spanNs === 0 && this.shards === 1)) return;
     this.#settled = undefined;
     judge(measured);
   }
 
   #judgeAtAGlance(measured: StretchReading): void {
-    const eventMs = measured.elapsedMs / measured.events / coldFactor;
+    const eventMs = (measured.elapsedMs - measured.waitedMs) / measured.events / coldFactor;
     const isClear = predictedGain(this.maximumShards, this.#eventsPerWindow(measured), eventMs) >= clearGain;
     this.#phase = isClear ? 'trial' : 'first';
     if (isClear) this.shards = this.maximumShards;
   }
 
   #judgeOneShard(measured: StretchReading): void {
+    const idleShare = measured.waitedMs / measured.elapsedMs;
+    if (idleShare > idleEnough) {
+      this.#choose(1, `one shard keeps up: it had nothing to do for ${(100 * idleShare).toFixed(0)} % of the time`);
+      return;
+    }
     const rate = measured.events / measured.elapsedMs;
     const perWindow = this.#eventsPerWindow(measured);
     const gain = predictedGain(this.maximumShards, perWindow, 1 / rate);

@@ -121,6 +121,11 @@ export class ShardLoop {
     if (isTimed) this.#host.waited(roundsPerTimedWait * (wallMs() - begunMs));
   }
 
+  /** Some shard asked for the stop before the run was over: known from the frames, so all shards say the same. */
+  get wasStopped(): boolean {
+    return this.#stopRequested;
+  }
+
   begin(stopNs: number): void {
     this.#stopNs = stopNs;
     this.#stopRequested = false;
@@ -176,13 +181,14 @@ export class ShardLoop {
     if (this.#isOver(globalNs, pendingNs)) return this.#finish();
     this.#bounds.compute(this.#firstNs, this.#silentNs);
     let boundNs = Math.min(this.#stopNs, this.#inStep(this.#bounds.boundNs[shard] as number));
-    if (pacer !== undefined) {
-      pacer.start();
+    if (pacer !== undefined || pendingNs === Number.POSITIVE_INFINITY) {
+      pacer?.start();
       const begunMs = wallMs();
-      pacer.waitFor(pendingNs, (untilMs) => this.#link.pause(untilMs));
+      if (pacer === undefined) this.#link.pause(begunMs + idleWaitMs);
+      else pacer.waitFor(pendingNs, (untilMs) => this.#link.pause(untilMs));
       this.#host.waited(wallMs() - begunMs);
-      boundNs = Math.min(boundNs, pacer.dueNs() + 1);
-    } else if (pendingNs === Number.POSITIVE_INFINITY) this.#link.pause(wallMs() + idleWaitMs);
+      if (pacer !== undefined) boundNs = Math.min(boundNs, pacer.dueNs() + 1);
+    }
     if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');
     const firstNs = this.engine.queue.peekTimeNs();
     let events = 0;

@@ -14,6 +14,8 @@ export type SnapshotWish = 'never' | 'at its end' | 'if stopped';
 export interface ShardTask {
   readonly link: RingLinkPlan;
   readonly module: string;
+  /** What the coordinator built from the program, and where it put the cells: the thread must come to the same. */
+  readonly digest: string;
   readonly parameters: unknown;
   readonly seed: string;
   readonly strict: boolean;

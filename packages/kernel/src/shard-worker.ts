@@ -6,8 +6,8 @@ import { installGuards } from './guards.js';
 import { type InputEntry, inputFields } from './input-log.js';
 import type { Model } from './model.js';
 import { Pacer } from './pacing.js';
-import { placeCells } from './placement.js';
-import { loadProgram, modelOf } from './program.js';
+import { placeCells, placementDigest } from './placement.js';
+import { loadProgram, modelOf, type Program } from './program.js';
 import { outsideSender } from './refusals.js';
 import { ShardEngine } from './shard-engine.js';
 import { type LoopHost, ShardLoop } from './shard-loop.js';
@@ -34,26 +34,62 @@ export async function warm(module: string): Promise<void> {
 export default async function runShard(task: ShardTask): Promise<ShardResult> {
   const { shard, shardCount } = task.link;
   const link = new RingLink(task.link);
+  const rejections: unknown[] = [];
+  const noteRejection = (reason: unknown): void => void rejections.push(reason);
+  process.on('unhandledRejection', noteRejection);
   try {
     const program = await loadProgram(task.module);
-    const model = modelOf(program, task.parameters);
+    const model = buildGuarded(program, task);
     const shardOfCell = placeCells(model, shardCount);
+    if (placementDigest(model, shardOfCell) !== task.digest) refuseOtherModel(program, task);
     const watch = new Int32Array(task.watch);
     const engine = new ShardEngine(model, shard, shardCount, shardOfCell, { ...task, watch });
     if (shardCount > 1 && modelHasPromises(model)) engine.gates = new SilenceGates(model, shard, shardCount, shardOfCell);
     const restoreGuards = task.guards ? installGuards() : () => undefined;
+    let result: ShardResult;
     try {
-      return runLoop(task, engine, link, shardOfCell);
+      result = runLoop(task, engine, link, shardOfCell);
     } finally {
       restoreGuards();
     }
+    await new Promise((resolve) => setImmediate(resolve)); // Only now are promises that handlers made and dropped known to be rejected.
+    if (rejections.length > 0) refuseRejection(rejections[0]);
+    return result;
   } catch (error) {
     // The others must not wait for frames that will never come.
     link.control.abort();
     return { ...emptyResult(), error: toPlainError(error, { shard, seed: task.seed }) };
   } finally {
+    process.off('unhandledRejection', noteRejection);
     task.port.close();
   }
+}
+
+function refuseRejection(reason: unknown): never {
+  const text = reason instanceof Error ? reason.message : String(reason);
+  throw new KernelError(
+    'forbidden',
+    `a handler left a promise behind, which was rejected (${text}); handlers must not await: split the work into messages`,
+    {},
+    reason,
+  );
+}
+
+/** Guarded like handlers: a build that draws lots or looks at the clock would not be the same on another thread, or in another run. */
+function buildGuarded(program: Program, task: ShardTask): Model {
+  const restoreGuards = task.guards ? installGuards(`in the build function of program '${program.name}'`) : () => undefined;
+  try {
+    return modelOf(program, task.parameters);
+  } finally {
+    restoreGuards();
+  }
+}
+
+function refuseOtherModel(program: Program, { module, link }: ShardTask): never {
+  throw new KernelError(
+    'handshake',
+    `shard ${link.shard} built another model of '${program.name}' than the thread that started the run: the program must be the default export of ${module}, and its build function must declare the same on every thread (no clocks, no Math.random)`,
+  );
 }
 
 function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCell: Int32Array): ShardResult {
@@ -101,7 +137,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
     stretchEvents: engine.eventCount - eventsBefore,
     pacer: pacer?.state,
     snapshot:
-      task.snapshot === 'at its end' || (task.snapshot === 'if stopped' && host.wantsStop())
+      task.snapshot === 'at its end' || (task.snapshot === 'if stopped' && loop.wasStopped)
         ? takeSnapshot(engine, loop.stoppedNs)
         : undefined,
   };

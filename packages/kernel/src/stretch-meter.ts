@@ -1,4 +1,4 @@
-import type { Segment } from './segment.js';
+import type { Segment, SegmentResult } from './segment.js';
 import { wallMs } from './wall-clock.js';
 
 /** What a stretch of a run has done since its shards began: events, wall milliseconds, simulated nanoseconds. */
@@ -40,8 +40,19 @@ export class StretchMeter {
     }
     const reachedNs = Math.min(...watches.map(({ nowNs }) => nowNs));
     const elapsedMs = wallMs() - this.#begunMs;
-    const spanNs = Math.max(0, reachedNs - this.#fromNs);
-    const waitedMs = watches.reduce((sum, watch) => sum + watch.waitedMs, 0);
-    return { events: this.#events, elapsedMs, waitedMs, spanNs };
+    return { events: this.#events, elapsedMs, waitedMs: this.#waitedMs(), spanNs: Math.max(0, reachedNs - this.#fromNs) };
+  }
+
+  /** What a segment came to, also one too short to be looked at while it ran; a lost one is known from the last look alone. */
+  readEnded(done: SegmentResult | undefined): StretchReading {
+    if (done === undefined) return this.read();
+    const spanNs = done.stoppedNs - this.#fromNs;
+    return { events: done.stretchEvents, elapsedMs: done.loopMs, waitedMs: this.#waitedMs(), spanNs };
+  }
+
+  #waitedMs(): number {
+    let sum = 0;
+    for (let shard = 0; shard < this.#pulses.length; shard++) sum += this.#segment.watch(shard).waitedMs;
+    return sum;
   }
 }

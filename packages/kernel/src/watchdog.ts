@@ -50,7 +50,6 @@ export class Watchdog {
       if (watch.nowNs > 0) nowNs = Math.min(nowNs, watch.nowNs);
       this.#lookAt(shard, watch);
     }
-    this.#lookAtSink();
     this.#listener.progress(nowNs === Number.POSITIVE_INFINITY ? 0 : nowNs, events);
   }
 
@@ -79,22 +78,6 @@ export class Watchdog {
         timeNs: watch.nowNs,
         seed: this.#plan.seed,
       }),
-    );
-  }
-
-  /** A stopping run waits for its sink as long as a handler may take, then gives it up. */
-  #lookAtSink(): void {
-    const waitedMs = wallMs() - this.#stopAskedMs;
-    const { handlerLimitMs } = this.#plan.limits;
-    if (waitedMs < handlerLimitMs) return;
-    this.#segment.kill(
-      new KernelError(
-        'sink-failed',
-        `the run was asked to stop ${Math.round(waitedMs)} ms ago and its record sink still holds it (limits.handlerLimitMs is ${handlerLimitMs})`,
-        {
-          seed: this.#plan.seed,
-        },
-      ),
     );
   }
 }

@@ -68,6 +68,15 @@ describe('bad models', () => {
       /two messages are named 'go'/,
     ],
     [
+      'a build that is not over when it returns',
+      (async (world: World) => {
+        world.actor('a', kind, undefined);
+        await Promise.resolve();
+        world.actor('b', kind, undefined);
+      }) as unknown as (world: World) => void,
+      /build function of program 'bad' returned a promise/,
+    ],
+    [
       'an id read too early',
       (world) => void world.actor('a', kind, undefined).id,
       /the id of 'a' is not known while the program is being built/,
@@ -76,6 +85,21 @@ describe('bad models', () => {
     const error = errorOf(() => modelOf(defineProgram(undefined, 'bad', build), undefined));
     expect(error.code).toMatch(/^bad-(model|time)$/);
     expect(error.message).toMatch(text);
+  });
+
+  it('refuses what is declared after the build', () => {
+    let late: World | undefined;
+    const build = (world: World): void => {
+      late = world;
+      world.actor('a', kind, undefined);
+    };
+    modelOf(defineProgram(undefined, 'late', build), undefined);
+    for (const declare of [
+      () => late?.actor('b', kind, undefined),
+      () => late?.lookahead('default', 'default', 5),
+      () => late?.link('a', 'a', 5),
+    ])
+      expect(declare).toThrow(/the build function has returned/);
   });
 
   it.each<[string, () => unknown, RegExp]>([
@@ -87,6 +111,11 @@ describe('bad models', () => {
       'a key that is not the name',
       () => actorKind({ name: 'k', messages: { went: go }, state: () => ({}), on: { went() {} } }),
       /key 'went' holds message 'go'/,
+    ],
+    [
+      'a stream whose name could be that of another actor',
+      () => actorKind({ name: 'k', messages: { go }, streams: ['gpu0/work'], state: () => ({}), on: { go() {} } }),
+      /random stream 'gpu0\/work' needs a name without '\/'/,
     ],
     ['a handler too few', () => actorKind({ name: 'k', messages: { go }, state: () => ({}), on: {} as never }), /has no handler for 'go'/],
     [

@@ -1,5 +1,19 @@
 import { execFile } from 'node:child_process';
-import { KernelError, RunObserver, type RunOptions, run, type StallReport, startRun } from '@braess/kernel';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import {
+  KernelError,
+  type Program,
+  prepareThreads,
+  RunObserver,
+  type RunOptions,
+  run,
+  type StallReport,
+  startRun,
+  type World,
+} from '@braess/kernel';
 import { type Fault, type FaultParameters, faultProgram } from '@braess/kernel/testing';
 import { describe, expect, it } from 'vitest';
 
@@ -115,6 +129,12 @@ describe('what a handler must not touch', () => {
     expect(error.site).toMatchObject({ actor: 'ring000004', message: 'token', timeNs: failureNs });
   });
 
+  it('a promise left behind is refused, always, when it is rejected', async () => {
+    const error = await failure('rejection', { shards: 2 });
+    expect(error.code).toBe('forbidden');
+    expect(error.message).toMatch(/left a promise behind, which was rejected \(nobody waits for it\)/);
+  });
+
   it('is back in place afterwards, and may be left alone with guards: false', async () => {
     const result = await run(faultProgram, { ...ring, fault: 'Date' }, { guards: false });
     expect(result.eventCount).toBe(6 + 6 * 101);
@@ -147,7 +167,52 @@ describe('limits', () => {
   });
 });
 
+describe('a program that is not the same on every thread', () => {
+  /** The ring as the coordinator builds it; its threads build what the module's default export says. */
+  const builtOtherwise = (build: Program<FaultParameters>['build']): Program<FaultParameters> => ({ ...faultProgram, build });
+  it.each<[string, Program<FaultParameters>, number]>([
+    ['more actors', builtOtherwise((world, parameters) => faultProgram.build(world, { ...parameters, actors: 7 })), 1],
+    ['another lookahead', builtOtherwise((world, parameters) => faultProgram.build(world, { ...parameters, delayNs: 500 })), 1],
+    [
+      'weights that place its cells elsewhere',
+      builtOtherwise((world, parameters) => {
+        const actor: World['actor'] = (name, kind, setup) => world.actor(name, kind, setup, { weight: name.endsWith('0') ? 9 : 1 });
+        faultProgram.build({ actor, cell: world.cell, link: world.link, lookahead: (...rule) => world.lookahead(...rule) }, parameters);
+      }),
+      2,
+    ],
+  ])('(%s) is refused', async (_what, program, shards) => {
+    await expect(run(program, ring, { shards })).rejects.toMatchObject({
+      code: 'handshake',
+      reason: expect.stringMatching(/built another model of 'fault' than the thread that started the run: .* default export/),
+    });
+  });
+
+  it('is refused for what makes it so: a build that draws lots or looks at the clock', async () => {
+    for (const [what, expression] of [
+      ['Math.random', 'Math.random()'],
+      ['Date.now', 'Date.now()'],
+      ['Intl.DateTimeFormat', 'new Intl.DateTimeFormat().format()'],
+      ['performance.mark', "performance.mark('x').startTime"],
+    ] as const) {
+      const file = join(mkdtempSync(join(tmpdir(), 'braess-build-')), 'program.mjs');
+      writeFileSync(file, `export default { name: 'lots', build(world) { world.note = ${expression}; } };`);
+      const program = { ...faultProgram, name: 'lots', module: pathToFileURL(file).href };
+      const failing = run(program, ring);
+      await expect(failing).rejects.toThrow(`${what} in the build function of program 'lots'`);
+    }
+  });
+});
+
 describe('threads', () => {
+  it('prepared for one run are not taken by another', async () => {
+    const threads = prepareThreads(faultProgram, 2);
+    const going = run(faultProgram, ring, { shards: 2, threads });
+    expect(() => startRun(faultProgram, ring, { shards: 2, threads })).toThrow(/threads belong to another run/);
+    expect((await going).eventCount).toBe(6 + 6 * 101);
+    expect(() => startRun(faultProgram, ring, { threads })).toThrow(/threads belong to another run/);
+  });
+
   it.each(['threads', 'bridged'] as const)('pass a batch larger than the ring in pieces (%s)', async (transport) => {
     const parameters = { ...ring, hops: 3, bodyBytes: 300_000, burst: 4 };
     const one = await run(faultProgram, parameters, { transport: 'memory' });

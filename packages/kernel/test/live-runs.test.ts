@@ -73,6 +73,29 @@ describe('live input', () => {
     expect(again.fingerprint).toBe(result.fingerprint);
   });
 
+  it('that comes too late is named, or refused once the run has ended', async () => {
+    let given = 0;
+    const sink = {
+      async write() {
+        await wait(500); // The shards have ended by then, and wait for this.
+        if (given++ === 0) going.inject({ actor: 'x', message: 'poke', fields: [5] });
+      },
+    };
+    const going: Run = startRun(echoProgram, { ticking: 'x', tickNs: 1000 }, { sink, live: true, untilNs: 10_000 });
+    const afterwards: unknown[] = [];
+    going.observer.on('finished', () => {
+      try {
+        going.inject({ actor: 'x', message: 'poke', fields: [6] });
+      } catch (error) {
+        afterwards.push((error as KernelError).reason);
+      }
+    });
+    const result = await going.result;
+    expect(result.inputs).toEqual([]);
+    expect(result.lateInputs).toEqual([{ actor: 'x', message: 'poke', fields: [5], timeNs: 0 }]);
+    expect(afterwards).toEqual([expect.stringContaining("input 'poke' for 'x' comes too late")]);
+  });
+
   it('is checked when it is given', () => {
     const going = startRun(echoProgram, idle, { live: true, pace: 1 });
     expect(() => going.inject({ actor: 'x', message: 'poke', fields: ['1' as unknown as number] })).toThrow(
@@ -130,6 +153,33 @@ describe('stop', () => {
     expect(result.stopped).toBe(true);
     expect(written).toBe(result.recordCount);
     expect(written).toBeGreaterThan(0);
+  });
+
+  const never = (): Promise<void> => new Promise(() => undefined);
+  it.each([
+    ['writes', 'memory', { write: never }],
+    ['writes', 'threads', { write: never }],
+    ['closes', 'memory', { write() {}, close: never }],
+    ['closes', 'threads', { write() {}, close: never }],
+  ] as const)('gives up a sink that never %s (%s)', async (_what, transport, sink) => {
+    const going = startRun(echoProgram, { ticking: 'x', tickNs: 1000 }, { sink, transport, limits: { handlerLimitMs: 300 }, untilNs: 2e6 });
+    setTimeout(() => going.stop(), 400);
+    await expect(going.result).rejects.toThrow(/record sink still holds it: nothing came back for 300 ms/);
+  });
+
+  it('reports a failed run although its sink never closes, and a sink that fails as such on every transport', async () => {
+    const parameters = { ticking: 'x', tickNs: 1000, failAtTick: 3 };
+    const hanging = { write() {}, close: never };
+    await expect(run(echoProgram, parameters, { sink: hanging, limits: { handlerLimitMs: 300 } })).rejects.toThrow(/Error: tick 3/);
+    const full = () => {
+      throw new Error('disk full');
+    };
+    for (const transport of ['memory', 'threads'] as const) {
+      for (const sink of [{ write: full }, { write() {}, close: full }]) {
+        const failed = run(echoProgram, { ticking: 'x', tickNs: 1000 }, { sink, transport, untilNs: 10_000 });
+        await expect(failed).rejects.toMatchObject({ code: 'sink-failed', reason: 'the record sink failed: disk full' });
+      }
+    }
   });
 
   it('before the start ends it at once, and twice is once', async () => {

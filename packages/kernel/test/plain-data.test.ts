@@ -32,6 +32,14 @@ describe('plain data', () => {
     );
   });
 
+  it('comes back exactly also with keys that every object has', () => {
+    const inner = { constructor: 5, toJSON: 3, hasOwnProperty: -0, toString: null, valueOf: 'v', 10: 'a', 2: 'b', '': 1 };
+    const bare: unknown = Object.assign(Object.create(null), { constructor: -0, inner });
+    const value = [inner, { constructor: { constructor: inner } }, bare, new Map([[1, { constructor: Number.NaN }]])];
+    expect(sameExactly(copyValue(value, 'it'), value)).toBe(true);
+    expect(sameExactly(unpackValue(packValue(value, 'it')), value)).toBe(true);
+  });
+
   it('packs to the same bytes whatever was packed before, and again after a round trip', () => {
     fc.assert(
       fc.property(fc.array(plainValue, { maxLength: 5 }), plainValue, (before, value) => {

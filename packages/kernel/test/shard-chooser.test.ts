@@ -14,7 +14,7 @@ const program = defineProgram(undefined, 'chooser', (world) => {
 function watchStretch(chooser: ShardChooser, rate: number, perNs: number, { forMs = 5000, busyShards = 1 } = {}): number {
   const reading = (elapsedMs: number) => {
     const events = (rate * elapsedMs) / 1000;
-    return { waitedMs: (2 - busyShards) * elapsedMs, events, elapsedMs, spanNs: events / perNs };
+    return { waitedMs: Math.max(0, chooser.shards - busyShards) * elapsedMs, events, elapsedMs, spanNs: events / perNs };
   };
   for (let elapsedMs = 20; elapsedMs <= forMs; elapsedMs += 20) {
     if (chooser.look(reading(elapsedMs))) return elapsedMs;
@@ -97,6 +97,35 @@ describe('the choice of shards by auto', () => {
       }
     },
   );
+
+  it.skipIf(availableParallelism() < 2)('also adds up stretches that are over before anybody looked at them', () => {
+    const chooser = new ShardChooser(modelOf(program, undefined));
+    const stretch = { events: 5000, elapsedMs: 5, waitedMs: 0, spanNs: 5000 / windowOf(20) };
+    let stretches = 0;
+    for (; chooser.shards === 1 && stretches < 1000; stretches++) chooser.endStretch(stretch);
+    expect(stretches).toBe(600 / 5);
+    for (stretches = 0; chooser.choice === undefined && stretches < 1000; stretches++) chooser.endStretch({ ...stretch, elapsedMs: 4 });
+    expect(stretches).toBe(1200 / 4);
+    expect(chooser.choice?.reason).toBe('1.25 times one shard in a trial');
+  });
+
+  it.skipIf(availableParallelism() < 2)('judges a trial in which one of the shards has nothing to do', () => {
+    const chooser = new ShardChooser(modelOf(program, undefined));
+    expect(watchStretch(chooser, 1e6, windowOf(20))).toBe(600);
+    // No event of that shard: how far it came stays at 0.
+    for (let elapsedMs = 20; elapsedMs <= 1200; elapsedMs += 20)
+      chooser.look({ events: 900 * elapsedMs, elapsedMs, waitedMs: elapsedMs, spanNs: 0 });
+    expect(chooser.choice).toMatchObject({ shards: 1, reason: expect.stringContaining('ran at 0.90 of one') });
+  });
+
+  it.skipIf(availableParallelism() < 2)('leaves a run alone that waits for its pace on one shard already', () => {
+    const chooser = new ShardChooser(modelOf(program, undefined));
+    for (let elapsedMs = 20; elapsedMs <= 600; elapsedMs += 20) {
+      const events = 100 * elapsedMs;
+      expect(chooser.look({ events, elapsedMs, waitedMs: 0.9 * elapsedMs, spanNs: events / windowOf(20) })).toBe(false);
+    }
+    expect(chooser.choice).toEqual({ shards: 1, reason: 'one shard keeps up: it had nothing to do for 90 % of the time' });
+  });
 
   // A large start (all actors at time 0, in one instant) can use up the whole first phase: then no simulated time passes in its measured third.
   it.skipIf(availableParallelism() !== 2)('waits while one instant fills all of the phase', () => {

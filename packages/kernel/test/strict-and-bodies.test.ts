@@ -88,6 +88,42 @@ describe('a body that is not plain data', () => {
   });
 });
 
+describe('a body where none is declared, and none where one is', () => {
+  const bare = message('bare');
+  const full = message('full', [], body<{ v: number }>());
+  const seen: unknown[] = [];
+  const kind = actorKind({
+    name: 'kind',
+    messages: { bare, full },
+    state: (act: ((context: Context) => void) | undefined) => ({ act: act === undefined ? 0 : 1 }),
+    on: { bare: (_state, view) => void seen.push((view as { body?: unknown }).body), full: (_state, view) => void seen.push(view.body) },
+  });
+  const deliver = (act: (context: Context) => void): unknown[] => {
+    const sender = actorKind({ name: 'sender', messages: {}, state: () => ({}), start: (_state, context) => act(context), on: {} });
+    const program = defineProgram(undefined, 'bodies', (world) => {
+      world.actor('a', sender, undefined);
+      world.actor('b', kind, undefined);
+      world.lookahead('default', 'default', 1);
+    });
+    seen.length = 0;
+    new Simulation(modelOf(program, undefined)).runUntil();
+    return [...seen];
+  };
+  type Loose = { send(...given: unknown[]): void; sendBody(...given: unknown[]): void };
+
+  it('is refused, and reads as undefined, whatever came before', () => {
+    const given = deliver((context) => {
+      const loose = context as unknown as Loose;
+      loose.sendBody(1, full, 5, { v: 1 });
+      loose.send(1, full, 6);
+      loose.send(1, bare, 7);
+    });
+    expect(given).toEqual([{ v: 1 }, undefined, undefined]);
+    const surplus = () => deliver((context) => (context as unknown as Loose).sendBody(1, bare, 5, { v: 1 }));
+    expect(surplus).toThrow(/message 'bare' is declared without a body/);
+  });
+});
+
 describe('strict mode', () => {
   const shared = { v: 1 };
   const buffer = new ArrayBuffer(16);
@@ -104,7 +140,13 @@ describe('strict mode', () => {
       /holds an object with the accessor 'x'/,
     ],
     ['a hidden property', Object.defineProperty({}, 'x', { value: 1 }), /holds an object with properties that a copy would lose/],
-    ['a property beside items', Object.assign([1], { x: 1 }), /holds an array with properties that a copy would lose/],
+    ['a property beside items', Object.assign([1], { x: 1 }), /holds an instance of Array with properties that a copy would lose/],
+    ['a symbol beside items', Object.assign([1], { [Symbol('k')]: 1 }), /an instance of Array with properties/],
+    ['a property on a Map', Object.assign(new Map(), { x: 1 }), /an instance of Map with properties/],
+    ['a property on a Set', Object.assign(new Set(), { x: 1 }), /an instance of Set with properties/],
+    ['a property on a typed array', Object.assign(new Uint8Array(2), { x: 1 }), /an instance of Uint8Array with properties/],
+    ['a setter', Object.defineProperty({}, 'x', { set() {}, enumerable: true }), /holds an object with the accessor 'x'/],
+    ['a Proxy', { p: new Proxy({ x: 1 }, {}) }, /\.p holds a Proxy/],
     ['a symbol key', { [Symbol('k')]: 1 }, /symbol keys/],
   ])('refuses a body with %s', (_what, value, text) => {
     expect(refusal(post(value), { strict: true }).message).toMatch(text);

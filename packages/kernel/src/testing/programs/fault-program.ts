@@ -20,6 +20,7 @@ export type Fault =
   | 'performance.now'
   | 'SharedArrayBuffer'
   | 'await'
+  | 'rejection'
   | 'flood'
   | 'zero-delay'
   | 'share-body';
@@ -113,6 +114,8 @@ function fail(parameters: FaultParameters, state: State, context: Context): unkn
       return void new Date();
     case 'Date.now':
       return void Date.now();
+    case 'rejection':
+      return void Promise.reject(new Error('nobody waits for it'));
     case 'Math.random':
       return void Math.random();
     case 'Math.pow':
