@@ -19,9 +19,10 @@ export function decodeStageOptions({ decode }: Router): NonNullable<FrontendOpti
 
 export function oracleHealth({ oracle }: Router): NonNullable<FrontendOptions['oracleHealth']> {
   if (oracle === undefined) return {};
-  const { timeoutMs, worstRatio, errorWeight } = oracle.health;
+  const { timeoutMs, worstRatio, errorWeight, fallback } = oracle.health;
   return {
     errorWeight,
+    fallback,
     ...(timeoutMs === undefined ? {} : { timeoutNs: Math.round(timeoutMs * 1e6) }),
     ...(worstRatio === undefined ? {} : { worstRatio }),
   };

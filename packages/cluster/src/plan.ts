@@ -62,6 +62,8 @@ export interface GroupPlan {
   readonly kvBytesPerGpu: number;
   /** KV bytes of one token: on each GPU, and over the whole group. */
   readonly kvBytesPerTokenPerGpu: number;
+  /** Of the model. */
+  readonly layers: number;
   readonly timing: TimingModel;
   readonly timingSource: string;
 }
@@ -414,6 +416,7 @@ function planGroup(read: ReadScenario, catalogue: Catalogue, gpu: GpuSpec, model
       weightBytesPerGpu: capacity.weightBytesPerGpu,
       kvBytesPerGpu: capacity.kvBytesPerGpu,
       kvBytesPerTokenPerGpu: capacity.kvBytesPerTokenPerGpu,
+      layers: model.layers,
       ...timing,
     };
   } catch (error) {

@@ -353,6 +353,7 @@ class ClusterBuilder {
         namedEventsOnly: !tiers.any,
       }),
       kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
+      ...(scenario.cluster.fabric.overlap === 'layers' ? { overlapLayers: group.layers } : {}),
       controlDelayNs: control,
       serverDelayNs: this.#delays.release,
       ...(this.#fabric === undefined

@@ -251,6 +251,7 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
       events: result.eventCount,
       wallSeconds: (performance.now() - startedMs) / 1e3,
       peakRssMb: peakRssMb(),
+      oracleFallbackSeconds: recorder.oracleFallbackNs / 1e9 / read.scenario.router.frontends,
     }),
     {
       status: result.stopped ? 'interrupted' : 'complete',
@@ -269,7 +270,7 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
     loopSeconds: result.loopMs / 1e3,
     windows: result.rounds,
     pacing: result.pacing ?? null,
-    oracleFallbackSeconds: recorder.oracleFallbackNs / 1e9 / read.scenario.router.frontends,
+    oracleFallbackSeconds: summary.oracleFallbackSeconds ?? 0,
     gpuHours: gpuHours(recorder, summary.simulatedSeconds),
     faults,
     warnings: [...recorder.warnings(), ...warmupWarnings(read.scenario, summary)],

@@ -110,6 +110,7 @@ const cases: Record<string, Case> = {
     ground: ['workload.requests=20', 'cluster.fabric={fidelity: chunk, chunkBytes: 1000000}'],
     set: 'cluster.fabric.chunkBytes=2000000',
   },
+  'cluster.fabric.overlap': { set: 'cluster.fabric.overlap=layers' },
   'cluster.fabric.noticeUs': { set: 'cluster.fabric.noticeUs=500' },
   'cluster.fabric.delayUs': { set: 'cluster.fabric.delayUs=50' },
   'cluster.fabric.avoidBelowShare': {

@@ -107,13 +107,15 @@ describe('transfers under way that a frontend counts', () => {
     ['retry', 'flow'],
     ['fail', 'flow'],
     ['retry', 'chunk'],
+    ['retry', 'flow, sent layer by layer'],
   ])(
     'all end with links cut, a prefill and a decode engine lost in the middle, and clients that give up (%s, %s)',
     async (onEngineDeath, fidelity) => {
       const read = parseScenario(disaggregated, 'faults.yaml', [
         ...network,
         'workload.rateFactor=8',
-        `cluster.fabric.fidelity=${fidelity}`,
+        `cluster.fabric.fidelity=${fidelity.slice(0, 5).replace(',', '')}`,
+        `cluster.fabric.overlap=${fidelity.includes('layer') ? 'layers' : 'none'}`,
         'cluster.topology.bytesPerSecond={nic: 2.0e+9}',
         'cluster.fabric.unreachableAfterSeconds=0.05',
         'router.frontends=2',

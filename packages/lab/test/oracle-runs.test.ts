@@ -1,5 +1,5 @@
 import { tuneScenario } from '@braess/lab';
-import { queryRun } from '@braess/telemetry';
+import { queryRun, readSummary } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
 import { disaggregated, newFolder, runText, testFile } from './small-runs.js';
 
@@ -99,6 +99,7 @@ describe('the network oracle', () => {
     const run = await runText(disaggregated, failing('timeoutMs: 1500'));
     expect(run.oracleFallbackSeconds).toBeGreaterThan(3.9);
     expect(run.oracleFallbackSeconds).toBeLessThan(4.01);
+    expect(readSummary(run.folder).oracleFallbackSeconds).toBe(run.oracleFallbackSeconds);
     const { rows } = await queryRun(
       run.folder,
       "select policy, min(time_ns) / 1e9, max(time_ns) / 1e9 from decisions where kind = 'decode_route' group by all order by policy",
@@ -108,6 +109,26 @@ describe('the network oracle', () => {
     expect(fallback![1]).toBeGreaterThan(4.5);
     expect(fallback![2]).toBeLessThan(8.501);
     expect((await runText(disaggregated, failing('timeoutMs: 60000'))).oracleFallbackSeconds).toBe(0);
+  });
+
+  it('while it is ill a policy may go on by static tiers: as near as ever, deaf to the load that the oracle told of', async () => {
+    const slow = 'workload.source.arrivals.ratePerSecond=10';
+    const oracle = (health: string): string =>
+      `router.oracle={policy: failing, parameters: {seconds: 0.5, fromSeconds: 3.1, untilSeconds: 8.1}, health: {timeoutMs: 1500${health}}}`;
+    const seen = async (health: string): Promise<Record<string, unknown>[]> => {
+      const { folder } = await runText(disaggregated, [...netkv, slow, oracle(health)]);
+      const sql = `select policy, min(congestion) as least, max(congestion) as most, count(*) as decisions from decisions
+        where kind = 'decode_route' and network_tier = 'across pods' and time_ns between 4.51e9 and 8.5e9 group by policy`;
+      return (await queryRun(folder, sql)).rows.map(([policy, least, most]) => ({ policy, least, most }));
+    };
+    expect(await seen(', fallback: static-tiers')).toEqual([{ policy: 'netkv', least: 0, most: 0 }]);
+    // Least load, by default; the last word of the oracle is still recorded.
+    const [only] = await seen('');
+    expect(only).toMatchObject({ policy: 'load-aware' });
+    expect(only!.least as number).toBeGreaterThanOrEqual(0.5);
+    const run = await runText(disaggregated, [...netkv, slow, oracle(', fallback: static-tiers')]);
+    expect(run.oracleFallbackSeconds).toBeGreaterThan(3.9);
+    expect(run.oracleFallbackSeconds).toBeLessThan(4.01);
   });
 
   it('pings through the fabric: zones a millisecond apart are another tier, servers of a pod are not', async () => {

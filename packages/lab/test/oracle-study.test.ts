@@ -49,34 +49,6 @@ describe('study oracle, over made-up runs', () => {
     }
     expect(factors.some((factor) => factor > 1 && factor < 1.25)).toBe(true);
   });
-
-  it('sends layer by layer as a flow shop does', async () => {
-    const requests = [
-      { prefill: 900, transfer: 300 },
-      { prefill: 200, transfer: 1700 },
-      { prefill: 500, transfer: 500 },
-    ];
-    const first = 40;
-    const columns = {
-      arrivalNs: requests.map(() => 0),
-      prefillStartNs: requests.map(() => 0),
-      prefillEndNs: requests.map(({ prefill }) => prefill * 1e6),
-      transferStartNs: requests.map(({ prefill }) => prefill * 1e6),
-      transferEndNs: requests.map(({ prefill, transfer }) => (prefill + transfer) * 1e6),
-      firstTokenNs: requests.map(({ prefill, transfer }) => (prefill + transfer + first) * 1e6),
-    };
-    const result = await runOfStudy('oracle', () => ({ ...madeUp(1, 1), columns }));
-    const names = column(result, 'variants', 'variant');
-    const ttft = (column(result, 'variants', 'TTFT (ms)') as number[])[names.indexOf('sent layer by layer')]!;
-    // Layer by layer: one is sent when it is computed and the one before it has gone.
-    const layers = 80;
-    const ends = requests.map(({ prefill, transfer }) => {
-      let sent = 0;
-      for (let layer = 1; layer <= layers; layer++) sent = Math.max(sent, (layer * prefill) / layers) + transfer / layers;
-      return sent + first;
-    });
-    expect(ttft).toBeCloseTo(ends.reduce((sum, end) => sum + end) / ends.length, 6);
-  });
 });
 
 describe('study oracle, over real runs', () => {

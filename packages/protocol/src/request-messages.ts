@@ -7,6 +7,10 @@ import { body, message } from '@braess/kernel';
  *   decode engine --startTransfer--> fabric --transferEnded--> decode engine --releaseKv--> prefill engine
  *   decode engine --firstToken, finished--> frontend --settled--> client
  *
+ * Where KV is sent layer by layer the decode engine is chosen while the prompt is computed, and told of its end:
+ *
+ *   prefill engine --prefillBegun--> frontend --decode--> decode engine ... --prefilled--> frontend --kvComplete--> decode engine
+ *
  * Aggregated serving is the same without the middle: frontend --prefill--> engine --firstToken, finished--> frontend.
  * A request is named by its number in the run's workload; times are simulated ns; -1 stands for "does not apply".
  */
@@ -35,8 +39,21 @@ export const prefilled = message('prefilled', ['request', 'startNs', 'endNs', 'h
 /** prefill engine -> frontend, just before `prefilled`, only where lower tiers gave something: the part of its hit tokens from G2, G3, G4. */
 export const tierHits = message('tierHits', ['request', 'hitTokensG2', 'hitTokensG3', 'hitTokensG4']);
 
-/** frontend -> decode engine: reserve blocks, fetch the KV from `prefillEngine`, decode. The first token is token 1 of `outputTokens`. */
-export const decode = message('decode', ['request', 'inputTokens', 'outputTokens', 'prefillEngine', 'priority'], body<PromptBlocks>());
+/** prefill engine -> frontend, only where KV is sent layer by layer: the first layer of the prompt is computed. */
+export const prefillBegun = message('prefillBegun', ['request']);
+
+/**
+ * frontend -> decode engine: reserve blocks, fetch the KV from `prefillEngine`, decode. The first token is token 1 of `outputTokens`. `incomplete` is 1 while
+ * the prompt is still computed: all layers but the last may be fetched, that one after `kvComplete`.
+ */
+export const decode = message(
+  'decode',
+  ['request', 'inputTokens', 'outputTokens', 'prefillEngine', 'priority', 'incomplete'],
+  body<PromptBlocks>(),
+);
+
+/** frontend -> decode engine, after a `decode` that was incomplete: the prompt is computed. */
+export const kvComplete = message('kvComplete', ['request']);
 
 /** decode engine -> prefill engine: the transfer has ended (or is not needed), the held blocks may go. */
 export const releaseKv = message('releaseKv', ['request']);

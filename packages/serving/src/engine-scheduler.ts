@@ -213,6 +213,8 @@ function admitWaiting<Pool>(
     if (table.admittedNs[slot]! < 0) {
       table.admittedNs[slot] = nowNs;
       table.cachedTokens[slot] = credit;
+      if (engine.rules.tellsBegin === true && engine.role === engineRole.prefill)
+        addEvent(events, engineEvent.begun, slot, table.id[slot]!, nowNs, 0);
     }
     if (transfer) {
       table.state[slot] = slotState.reserved;

@@ -41,6 +41,8 @@ export interface EngineRules {
   newBatchStallNs?: number;
   /** Prefill engines: prompts share no passes, each takes the time it would take alone. Such an engine is never in a pass, it wakes when a prompt ends. */
   independentPrompts?: boolean;
+  /** Prefill engines: report when a prompt is begun. */
+  tellsBegin?: boolean;
   /** Step every pass singly: the slow engine with the same results, for comparison. */
   stepwise: boolean;
 }

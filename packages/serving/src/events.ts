@@ -22,6 +22,8 @@ export const engineEvent = {
   resumed: 9,
   /** A cancelled request that was running has left; its blocks and slot are free. */
   left: 10,
+  /** A prefill engine begins a prompt (where the rules ask for it). */
+  begun: 11,
 } as const;
 
 /** Events of one or more engines in typed columns, in order of time for each engine. Written by the engine, emptied by the caller. */

@@ -233,7 +233,7 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
         // A client that gave up is served no further; its KV was given back by the cancel.
         if (cancelNs !== undefined && cancelNs <= context.now) return;
         const to = state.engineIds[decodeEngine!] as typeof context.self;
-        context.sendBody(to, decode, controlNs, { chain: chainOf(request) }, request, inputTokens, outputTokens, from, 0);
+        context.sendBody(to, decode, controlNs, { chain: chainOf(request) }, request, inputTokens, outputTokens, from, 0, 0);
       },
       tierHits: note('tierHits', 'request', 'hitTokensG2', 'hitTokensG3', 'hitTokensG4'),
       firstToken: note('firstToken', 'request', 'atNs', 'transferStartNs', 'transferEndNs', 'transferBytes', 'networkTier'),

@@ -65,6 +65,12 @@ const fabricSchema = z.strictObject({
     .describe(
       'How the KV of a tensor-parallel group moves: as one flow over the summed links of its GPUs, or one flow a GPU over its own NIC',
     ),
+  overlap: z
+    .enum(['none', 'layers'])
+    .default('none')
+    .describe(
+      'layers: the decode engine is chosen when the first layer of a prompt is computed, and fetches KV from then on; the last layer when the prompt is computed',
+    ),
   delayUs: positive('Engine to fabric, one way, us: posting a transfer').default(5),
   noticeUs: positive('Least time until the end of a transfer is noticed at the engine, us (a polling thread; assumed)').default(50),
   avoidBelowShare: share('Where hashing has a choice, links below this share of their capacity are passed over').default(0),
@@ -253,9 +259,15 @@ const routerSchema = z.strictObject({
             .optional()
             .describe('Mean ratio of transfer times to predicted ones, either way, above which it is ill'),
           errorWeight: z.number().gt(0).max(1).default(0.1).describe('Weight of the newest transfer in that mean'),
+          fallback: z
+            .enum(['least-load', 'static-tiers'])
+            .default('least-load')
+            .describe(
+              'Who decides while it is ill: the least loaded engine is taken, or the policy goes on with distance and nominal bandwidth alone',
+            ),
         })
         .prefault({})
-        .describe('When decisions do without it: requests then go to the least loaded engine'),
+        .describe('When decisions do without it'),
     })
     .optional()
     .describe('Predicts KV transfers for router policies that read the network'),

@@ -9,6 +9,7 @@ import {
   loadReport,
   oracleKnowledge,
   outcome,
+  prefillBegun,
   prefilled,
   refused,
   scrape,
@@ -22,11 +23,22 @@ import { policyFailure, thrownFault } from '../policy/policy.js';
 import { release, replicaLoad, sendReplicaLoad, syncDue, takeReplicaLoad } from './account.js';
 import { assignmentsDue, sendAssignments } from './assignments.js';
 import { waitingRequests } from './decode-queues.js';
+import { completeEarly, dropEarly, earlySlot } from './early-decode.js';
 import { type EngineColumns, engineOf, engineStatus, takeLoadReport } from './engines.js';
 import { decideWaiting } from './joint.js';
 import { type FrontendOptions, frontendSettings } from './options.js';
 import { judgeOracle, takeKnowledge, watchOracle } from './oracle-watch.js';
-import { abandon, decodeDue, drainQueues, loseAttempt, loseEngine, placeDecode, placeFirst, refuseAttempt } from './placement.js';
+import {
+  abandon,
+  decodeDue,
+  drainQueues,
+  loseAttempt,
+  loseEngine,
+  placeDecode,
+  placeEarly,
+  placeFirst,
+  refuseAttempt,
+} from './placement.js';
 import { recordedReason, requestArrived } from './request-records.js';
 import { fillRequest } from './routing.js';
 import { settle } from './settle.js';
@@ -50,6 +62,7 @@ const deadlinePassed = message('deadlinePassed', ['request']);
 const messages = {
   submit,
   cancel,
+  prefillBegun,
   prefilled,
   tierHits,
   firstToken,
@@ -122,6 +135,10 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         state.slots.hitTokens[hits + 2] = view.hitTokensG3;
         state.slots.hitTokens[hits + 3] = view.hitTokensG4;
       },
+      prefillBegun: (state: FrontendState, view, context) => {
+        const slot = slotAt(state, view.request, view.sender);
+        if (slot >= 0 && state.slots.early[slot] === 0) placeEarly(desk, state, context, slot);
+      },
       prefilled: (state: FrontendState, view, context) => {
         const slot = slotAt(state, view.request, view.sender);
         if (slot < 0) return;
@@ -132,7 +149,7 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         slots.hitTokens[hits] = view.hitTokens - slots.hitTokens[hits + 1]! - slots.hitTokens[hits + 2]! - slots.hitTokens[hits + 3]!;
         slots.avoidEngine[slot] = -1;
         release(desk, state, slot, charge.prefillTokens | charge.prefillEngine);
-        placeDecode(desk, state, context, slot);
+        if (!completeEarly(desk, state, context, slot)) placeDecode(desk, state, context, slot);
         drainQueues(desk, state, context);
       },
       kvArrived: (state: FrontendState, view) => {
@@ -165,6 +182,12 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
           context.send(state.slots.client[slot]!, tokens, settings.clientDelayNs, view.request, view.count, view.atNs);
       },
       finished: (state: FrontendState, view, context) => {
+        const early = earlySlot(state, view.request, view.sender);
+        if (early >= 0) {
+          dropEarly(desk, state, context, early, false);
+          drainQueues(desk, state, context);
+          return;
+        }
         const slot = slotAt(state, view.request, view.sender);
         // An engine may confirm a cancel: the request was settled when the cancel was sent.
         if (slot < 0 || view.outcome === outcome.cancelled) return;
@@ -175,6 +198,11 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         drainQueues(desk, state, context);
       },
       refused: (state: FrontendState, view, context) => {
+        const early = earlySlot(state, view.request, view.sender);
+        if (early >= 0) {
+          dropEarly(desk, state, context, early, false);
+          return;
+        }
         const slot = slotAt(state, view.request, view.sender);
         if (slot < 0) return;
         refuseAttempt(desk, state, context, slot, engineOf(state.engines, view.sender), settings.permanentRefusals.includes(view.reason));

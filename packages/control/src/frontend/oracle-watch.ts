@@ -30,12 +30,15 @@ export interface OracleHealth {
   readonly worstRatio: number;
   /** Weight of the newest transfer in that mean. */
   readonly errorWeight: number;
+  /** What decides while it is ill: least load, or the policy as ever by the inventory alone (distance, nominal bandwidth and latency). */
+  readonly fallback: 'least-load' | 'static-tiers';
 }
 
 export const anyHealth: OracleHealth = {
   timeoutNs: Number.POSITIVE_INFINITY,
   worstRatio: Number.POSITIVE_INFINITY,
   errorWeight: 0.1,
+  fallback: 'least-load',
 };
 
 /** Whether a policy learns from telemetry, so that an oracle actor runs it; else it is a pure function of the inventory. */

@@ -3,6 +3,7 @@ import { cancel, decode, outcome, type PromptBlocks, prefill } from '@braess/pro
 import { siteOf } from '../oracle/site.js';
 import { chargeDecode, chargePrefill, chargeTransfer, noteLoadChange, release } from './account.js';
 import { decodeQueueOf, waitingRequests } from './decode-queues.js';
+import { dropEarly } from './early-decode.js';
 import { engineRole } from './engines.js';
 import { fairTag, noteServed } from './fair-order.js';
 import { recordedReason } from './request-records.js';
@@ -31,6 +32,16 @@ export function placeDecode(desk: FrontendDesk, state: FrontendState, context: F
   const engine = together || decodeQueueOf(desk, state, slot).count > 0 ? allBusy : route(desk, state, context, slot, true);
   if (engine >= 0) dispatchDecode(desk, state, context, slot, engine);
   else waitOrReject(desk, state, context, slot, engine, true);
+}
+
+/** The prompt is being computed: a decode engine may fetch its KV layer by layer. Where none is free now, one is looked for when it is computed. */
+export function placeEarly(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
+  // Nobody overtakes those who wait, and joint decisions are made of whole prompts.
+  if (desk.settings.decodeRouter.policy.joint !== undefined || decodeQueueOf(desk, state, slot).count > 0) return;
+  const engine = route(desk, state, context, slot, true);
+  if (engine < 0) return;
+  state.slots.early[slot] = 1;
+  dispatchDecode(desk, state, context, slot, engine);
 }
 
 function waitOrReject(
@@ -95,9 +106,11 @@ export function dispatchDecode(desk: FrontendDesk, state: FrontendState, context
   const { slots, engines } = state;
   chargeDecode(desk, state, slot, engine);
   chargeTransfer(state, slot, transferTier(desk, state, slot, engine));
+  const early = slots.early[slot]!;
   slots.decodeEngine[slot] = engine;
-  slots.predictedNs[slot] = desk.view.network === null ? Number.NaN : desk.network.transferNsOf(engine);
-  slots.stage[slot] = slotStage.decode;
+  // A transfer that waits for its prompt says nothing about the network.
+  slots.predictedNs[slot] = desk.view.network === null || early === 1 ? Number.NaN : desk.network.transferNsOf(engine);
+  if (early === 0) slots.stage[slot] = slotStage.decode;
   context.sendBody(
     engines.actors[engine]!,
     decode,
@@ -108,6 +121,7 @@ export function dispatchDecode(desk: FrontendDesk, state: FrontendState, context
     slots.outputTokens[slot]!,
     engines.actors[slots.prefillEngine[slot]!]!,
     slots.priority[slot]!,
+    early,
   );
   noteLoadChange(desk, state, context);
 }
@@ -172,6 +186,7 @@ export function abandon(
 ): void {
   const { slots } = state;
   const stage = slots.stage[slot];
+  dropEarly(desk, state, context, slot, true);
   if (stage === slotStage.decode) cancelAt(desk, state, context, slot, slots.decodeEngine[slot]!);
   // In the decode stage, too: word by way of the decode engine may come after the request's next attempt.
   if (stage !== slotStage.waitingFirst) cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
@@ -182,6 +197,7 @@ export function abandon(
 export function loseAttempt(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
   const { slots, counters } = state;
   const { maxAttempts, onEngineDeath } = desk.settings;
+  dropEarly(desk, state, context, slot, true);
   // The prefill engine may still hold the KV that nobody will fetch now.
   if (slots.stage[slot] === slotStage.decode) cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
   if (onEngineDeath === 'fail' || slots.attempts[slot]! >= maxAttempts) {
@@ -202,6 +218,9 @@ export function loseEngine(desk: FrontendDesk, state: FrontendState, context: Fr
   // A request that starts over keeps its slot, now at another engine, so one pass sees each once.
   for (let slot = 0; slot < slots.used; slot++) {
     const stage = slots.stage[slot];
+    // Its prefill goes on; another decode engine will be asked at its end.
+    if (stage === slotStage.prefill && slots.early[slot] === 1 && slots.decodeEngine[slot] === engine)
+      dropEarly(desk, state, context, slot, false);
     const holder = stage === slotStage.decode ? slots.decodeEngine[slot] : slots.prefillEngine[slot];
     if (stage !== slotStage.free && stage !== slotStage.waitingFirst && holder === engine) loseAttempt(desk, state, context, slot);
   }

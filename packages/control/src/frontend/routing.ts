@@ -1,4 +1,5 @@
 import { networkTiers, siteOf } from '../oracle/site.js';
+import { staticTierOracle } from '../oracle/tier-oracles.js';
 import { type BoundPolicy, policyFailure, thrownFault } from '../policy/policy.js';
 import { type RouterPolicy, routerStage } from '../policy/router-policy.js';
 import { chooseEngine } from '../router/ask.js';
@@ -51,7 +52,7 @@ export function ask(
     const parameters = state.prefillParameters ?? bound.parameters;
     return { bound, engine: chooseEngine(bound, view, request, state.prefillRouter, random.prefillRouter, parameters) };
   }
-  if (view.network !== null && !oracleIsWell(desk, state, view.nowNs)) {
+  if (view.network !== null && settings.oracleHealth.fallback === 'least-load' && !oracleIsWell(desk, state, view.nowNs)) {
     const bound = settings.fallback;
     return { bound, engine: chooseEngine(bound, view, request, null, random.decodeRouter) };
   }
@@ -89,7 +90,8 @@ function decodeCandidates(desk: FrontendDesk, state: FrontendState, context: Fro
   const { reserve, longestWaitNs, nearPriority } = settings.decodeStage;
   const { decodeCandidates: list, decodeCount: count, slots, engines } = state;
   const avoid = slots.avoidEngine[slot]!;
-  const patient = context.now - slots.prefillEndNs[slot]! < longestWaitNs;
+  const endNs = slots.prefillEndNs[slot]!;
+  const patient = endNs < 0 || context.now - endNs < longestWaitNs;
   const cap = patient ? settings.decodeStage.utilisationCap : Number.POSITIVE_INFINITY;
   const limited = reserve !== undefined || maxEngineRequests !== Number.POSITIVE_INFINITY || cap !== Number.POSITIVE_INFINITY;
   view.candidates = list;
@@ -205,6 +207,10 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
   } catch (thrown) {
     throw policyFailure(oracle, `about the KV transfer of request ${desk.request.request}`, thrownFault(thrown), thrown);
   }
+  if (settings.oracleHealth.fallback !== 'static-tiers' || oracleIsWell(desk, state, view.nowNs)) return;
+  // What the oracle said stays in `network`, so that it can be judged.
+  staticTierOracle.answer(question, desk.inventory, {}, undefined, desk.random.oracle);
+  view.network = desk.inventory;
 }
 
 /** Whether an engine that serves nothing now may come back by itself: one that drains, switches or starts. */

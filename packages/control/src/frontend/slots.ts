@@ -25,6 +25,8 @@ export interface RequestSlots {
   deadlineTimer: Float64Array;
   prefillEngine: Int32Array;
   decodeEngine: Int32Array;
+  /** 1 while a decode engine is asked for KV whose prompt is still computed. */
+  early: Uint8Array;
   /** The engine that last refused or lost it: another is preferred. */
   avoidEngine: Int32Array;
   chargedTokens: Float64Array;
@@ -68,6 +70,7 @@ export function createSlots(capacity: number): RequestSlots {
     deadlineTimer: new Float64Array(capacity),
     prefillEngine: new Int32Array(capacity),
     decodeEngine: new Int32Array(capacity),
+    early: new Uint8Array(capacity),
     avoidEngine: new Int32Array(capacity),
     chargedTokens: new Float64Array(capacity),
     transferTier: new Int8Array(capacity),
@@ -108,6 +111,7 @@ export function takeSlot(slots: RequestSlots): number {
 export function forgetProgress(slots: RequestSlots, slot: number): void {
   slots.prefillEngine[slot] = -1;
   slots.decodeEngine[slot] = -1;
+  slots.early[slot] = 0;
   slots.preemptions[slot] = 0;
   slots.queuedNs[slot] = -1;
   slots.prefillStartNs[slot] = -1;

@@ -177,6 +177,8 @@ export interface FrontendDesk {
   readonly view: Writable<RouterView>;
   readonly request: Writable<RouterRequest>;
   network: NetworkAnswer;
+  /** What the inventory says in its place. */
+  inventory: NetworkAnswer;
   /** Overlap by engine; `zeros` stands in for it where there is none. */
   overlap: Int32Array;
   zeros: Int32Array;
@@ -212,6 +214,7 @@ export function createDesk(settings: FrontendSettings): FrontendDesk {
     },
     request: { request: 0, inputTokens: 0, outputTokens: 0, tenant: 0, priority: 0, attempt: 1, ageNs: 0 },
     network: new NetworkAnswer(0),
+    inventory: new NetworkAnswer(0),
     overlap: none,
     zeros: none,
     free: none,
@@ -235,4 +238,5 @@ export function sizeDesk(desk: FrontendDesk, count: number): void {
   desk.free = new Int32Array(count);
   desk.scores = new Float64Array(count);
   desk.network = new NetworkAnswer(count);
+  desk.inventory = new NetworkAnswer(count);
 }

@@ -32,6 +32,10 @@ export interface RequestColumns {
   /** Parts that it was begun with (their numbers follow that of the first), and those that have not ended. */
   transferParts: Int32Array;
   partsLeft: Int32Array;
+  /** 1 while the prompt is still computed elsewhere: the last layer has not been asked for. */
+  incomplete: Uint8Array;
+  /** Bytes that a transfer begun before leaves for then. */
+  lastLayerBytes: Float64Array;
   transferStartNs: Float64Array;
   transferEndNs: Float64Array;
   transferBytes: Float64Array;
@@ -101,7 +105,11 @@ export interface EngineTotals {
 export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, setup: EngineSetup): EngineActorState<Pool> {
   const wantsEvents = (options.kvEvents?.to.length ?? 0) > 0 || (setup.tiers?.length ?? 0) > 0;
   const exact = wantsEvents && (options.kvEvents?.periodNs ?? 0) === 0 && options.blocks.free !== undefined;
-  const rules = exact ? { ...options.rules, exactEvictions: true } : options.rules;
+  const rules = {
+    ...options.rules,
+    ...(exact ? { exactEvictions: true } : {}),
+    ...(options.overlapLayers === undefined ? {} : { tellsBegin: true }),
+  };
   const engine = createEngine({
     role: setup.role,
     rules,
@@ -176,6 +184,8 @@ function createColumns(capacity: number): RequestColumns {
     transfer: new Float64Array(capacity),
     transferParts: new Int32Array(capacity),
     partsLeft: new Int32Array(capacity),
+    incomplete: new Uint8Array(capacity),
+    lastLayerBytes: new Float64Array(capacity),
     transferStartNs: new Float64Array(capacity),
     transferEndNs: new Float64Array(capacity),
     transferBytes: new Float64Array(capacity),
@@ -209,6 +219,7 @@ export function openRow(
   columns.longestGapNs[slot] = 0;
   columns.gapsSince[slot] = Number.POSITIVE_INFINITY;
   columns.transfer[slot] = -1;
+  columns.incomplete[slot] = 0;
   columns.transferStartNs[slot] = -1;
   columns.transferEndNs[slot] = -1;
   columns.transferBytes[slot] = 0;

@@ -4,6 +4,7 @@ import {
   changeRole as changeRoleMessage,
   decode,
   fetched,
+  kvComplete,
   lookupAnswer,
   memberSpeed,
   prefill,
@@ -27,7 +28,7 @@ import {
 } from '../engine.js';
 import { engineStatus, liveRequests, passKind, slotState } from '../engine-state.js';
 import { createEngineActorState, type EngineActorState, requestKind } from './engine-actor-state.js';
-import { abandonKv, endFetch, endMove } from './engine-kv.js';
+import { abandonKv, completeMove, endFetch, endMove } from './engine-kv.js';
 import type { EngineKindOptions, EngineSetup } from './engine-options.js';
 import { closeSlot, failMove, runEngine, serves, submitRequest, takeEvents } from './engine-requests.js';
 import {
@@ -52,6 +53,7 @@ const messages = {
   decode,
   cancel: cancelMessage,
   releaseKv,
+  kvComplete,
   transferEnded,
   lookupAnswer,
   fetched,
@@ -142,7 +144,7 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
     },
     decode(
       state: State<Pool>,
-      message: Body & Fields<'sender' | 'request' | 'inputTokens' | 'outputTokens' | 'prefillEngine' | 'priority'>,
+      message: Body & Fields<'sender' | 'request' | 'inputTokens' | 'outputTokens' | 'prefillEngine' | 'priority' | 'incomplete'>,
       context: Context,
     ): void {
       catchUp(scope, state, context);
@@ -150,7 +152,7 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
       const kind = requestKind.decodeOnly;
       // An engine may be asked to decode what it prefilled itself; that it refuses, for it can serve in one role only.
       if (serves(state.engine, kind)) expectNew(state, request);
-      submitRequest(
+      const slot = submitRequest(
         scope,
         state,
         context,
@@ -165,6 +167,7 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
         context.now,
         true,
       );
+      if (slot >= 0) state.columns.incomplete[slot] = message.incomplete;
       settle(scope, state, context, unknownDelay);
     },
     cancel(state: State<Pool>, message: Fields<'request'>, context: Context): void {
@@ -201,6 +204,13 @@ function kvHandlers<Pool>(scope: EngineScope<Pool>) {
         state.totals.finishedRequests++;
         closeSlot(scope, state, slot);
       }
+      settle(scope, state, context, unknownDelay);
+    },
+    kvComplete(state: State<Pool>, message: Fields<'request'>, context: Context): void {
+      catchUp(scope, state, context);
+      const slot = state.slots.get(message.request);
+      // Not so when it was lost or given up here meanwhile.
+      if (slot !== undefined && slot >= 0) completeMove(scope, state, context, slot);
       settle(scope, state, context, unknownDelay);
     },
     transferEnded(

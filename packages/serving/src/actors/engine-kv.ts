@@ -31,12 +31,19 @@ function cancelParts<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Poo
   const { columns } = state;
   const { fabric } = scope.options;
   if (fabric === undefined) return;
-  const parts = columns.transferParts[slot]!;
-  const sources = fabric.nodesOf(columns.prefillEngine[slot]!);
-  for (let part = 0; part < parts; part++) {
-    const to = transferActor(scope, partNode(sources, part, parts));
+  const from = columns.prefillEngine[slot]!;
+  const sources = fabric.nodesOf(from);
+  const shares = sharesOf(scope, context, from);
+  for (let part = 0; part < columns.transferParts[slot]!; part++) {
+    const to = transferActor(scope, partNode(sources, part % shares, shares));
     context.send(to, cancelTransfer, fabric.delayNs + extraNs, columns.transfer[slot]! + part * transferSlots);
   }
+}
+
+/** How many pairs of GPUs move the KV of a request side by side. */
+function sharesOf<Pool>(scope: EngineScope<Pool>, context: Context, from: number): number {
+  const { fabric } = scope.options;
+  return fabric === undefined || from < 0 ? 1 : Math.max(1, fabric.nodesOf(from).length, fabric.nodesOf(context.self).length);
 }
 
 /** The node of a part: ranks of either side take neighbouring parts. */
@@ -46,7 +53,8 @@ function partNode(nodes: readonly number[], part: number, parts: number): number
 
 function release<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number): void {
   const from = state.columns.prefillEngine[slot]!;
-  if (from < 0) return;
+  // What is still computed there is not held for this engine yet, and may be fetched by another.
+  if (from < 0 || state.columns.incomplete[slot] === 1) return;
   state.columns.prefillEngine[slot] = -1;
   context.send(from as ActorId, releaseKv, scope.options.serverDelayNs, state.columns.request[slot]!);
 }
@@ -72,6 +80,7 @@ export function bringKv<Pool>(
   startMove(scope, state, context, slot, creditTokens);
 }
 
+/** Asks for the whole KV of a request; for all but its last layer while the prompt is still computed. */
 function startMove<Pool>(
   scope: EngineScope<Pool>,
   state: EngineActorState<Pool>,
@@ -80,32 +89,59 @@ function startMove<Pool>(
   creditTokens: number,
 ): void {
   const { columns, engine } = state;
-  const { fabric, transfer, kvBytesPerToken } = scope.options;
-  const from = columns.prefillEngine[slot]!;
+  const { kvBytesPerToken, overlapLayers = 1 } = scope.options;
   const bytes = (engine.requests.promptTokens[slot]! - creditTokens) * kvBytesPerToken;
-  const number = state.transferCount * transferSlots + slot;
-  const viaFabric = fabric !== undefined && from >= 0;
-  const [sources, destinations] = viaFabric ? [fabric.nodesOf(from), fabric.nodesOf(context.self)] : [noNodes, noNodes];
-  const parts = Math.max(1, sources.length, destinations.length);
-  state.transferCount += parts;
-  columns.transfer[slot] = number;
+  const lastBytes = columns.incomplete[slot] === 1 ? Math.ceil(bytes / overlapLayers) : 0;
+  const shares = sharesOf(scope, context, columns.prefillEngine[slot]!);
+  const parts = lastBytes > 0 ? 2 * shares : shares;
+  columns.transfer[slot] = state.transferCount * transferSlots + slot;
   columns.transferParts[slot] = parts;
   columns.partsLeft[slot] = parts;
   columns.transferStartNs[slot] = -1;
-  columns.transferBytes[slot] = viaFabric ? 0 : bytes;
-  if (viaFabric) {
-    const delayNs = fabric.delayNs + boundaryDelayNs(state, context.now);
-    for (let part = 0; part < parts; part++) {
-      const source = partNode(sources, part, parts);
-      const partBytes = Math.round(((part + 1) * bytes) / parts) - Math.round((part * bytes) / parts);
+  columns.transferBytes[slot] = 0;
+  columns.lastLayerBytes[slot] = lastBytes;
+  state.transferCount += parts;
+  moveParts(scope, state, context, slot, 0, bytes - lastBytes, boundaryDelayNs(state, context.now));
+}
+
+/** The prompt is computed: what was asked for before lacks its last layer. */
+export function completeMove<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number): void {
+  const { columns } = state;
+  if (columns.incomplete[slot] === 0) return;
+  columns.incomplete[slot] = 0;
+  // What is not begun yet will be whole.
+  if (columns.transfer[slot]! < 0) return;
+  const first = columns.transferParts[slot]! / 2;
+  moveParts(scope, state, context, slot, first, columns.lastLayerBytes[slot]!, speechDelayNs(state, context.now));
+}
+
+/** Starts the parts from `first` on, one a pair of GPUs, which together move so many bytes. */
+function moveParts<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  slot: number,
+  first: number,
+  bytes: number,
+  extraNs: number,
+): void {
+  const { fabric, transfer } = scope.options;
+  const from = state.columns.prefillEngine[slot]!;
+  const number = state.columns.transfer[slot]! + first * transferSlots;
+  if (fabric !== undefined && from >= 0) {
+    const [sources, destinations] = [fabric.nodesOf(from), fabric.nodesOf(context.self)];
+    const shares = sharesOf(scope, context, from);
+    for (let part = 0; part < shares; part++) {
+      const source = partNode(sources, part, shares);
+      const partBytes = Math.round(((part + 1) * bytes) / shares) - Math.round((part * bytes) / shares);
       context.send(
         transferActor(scope, source),
         startTransfer,
-        delayNs,
+        fabric.delayNs + extraNs,
         number + part * transferSlots,
         source,
-        partNode(destinations, part, parts),
-        parts === 1 ? bytes : partBytes,
+        partNode(destinations, part, shares),
+        shares === 1 ? bytes : partBytes,
         1,
       );
     }
@@ -133,9 +169,9 @@ export function endMove<Pool>(
   if (slot >= columns.capacity || columns.transfer[slot]! < 0) return -1;
   const part = (number - columns.transfer[slot]!) / transferSlots;
   if (!(part >= 0 && part < columns.transferParts[slot]!)) return -1;
-  const ended = columns.transferParts[slot] === 1 ? 0 : columns.transferBytes[slot]!;
+  const ended = columns.transferBytes[slot]!;
   if (status !== 0) {
-    if (columns.transferParts[slot]! > 1) cancelParts(scope, state, context, slot, boundaryDelayNs(state, context.now));
+    if (columns.transferParts[slot]! > 1) cancelParts(scope, state, context, slot, speechDelayNs(state, context.now));
     columns.transfer[slot] = -1;
     release(scope, state, context, slot);
     return slot;
@@ -188,5 +224,3 @@ export function endFetch<Pool>(
 function transferActor<Pool>(scope: EngineScope<Pool>, node: number): ActorId {
   return (scope.options.fabric?.endpointOf?.(node) ?? scope.fabricId.list[0]) as ActorId;
 }
-
-const noNodes: readonly number[] = [];

@@ -52,6 +52,8 @@ export interface EngineKindOptions<Pool> {
   readonly fabric?: EngineFabric;
   /** Used without a fabric; by default 50 GB/s (one 400 Gb/s NIC) and no latency. */
   readonly transfer?: ClosedFormTransfer;
+  /** Layers of the model, where KV leaves layer by layer while its prompt is computed; by default it leaves whole, afterwards. */
+  readonly overlapLayers?: number;
   /** With 'prefill' a prefill engine too reports a first token, at the end of prefill; 'decode' (default): only the engine that decodes. */
   readonly firstTokenAt?: 'decode' | 'prefill';
   /** Whether a request's client wants every token as it comes. */

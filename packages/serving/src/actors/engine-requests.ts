@@ -1,7 +1,7 @@
 import type { ActorId, Context } from '@braess/kernel';
-import { finished, firstToken, outcome, prefilled, type RequestAccount, refused, tierHits, tokens } from '@braess/protocol';
+import { finished, firstToken, outcome, prefillBegun, prefilled, type RequestAccount, refused, tierHits, tokens } from '@braess/protocol';
 import { advance, submit } from '../engine.js';
-import { type EngineState, engineRole, generatedTokens, nextSlot, slotState } from '../engine-state.js';
+import { type EngineState, engineRole, generatedTokens, nextSlot, passKind, slotState } from '../engine-state.js';
 import { type EngineEvents, engineEvent } from '../events.js';
 import { type EngineActorState, engineRefusal, openRow, requestKind } from './engine-actor-state.js';
 import { abandonKv, bringKv } from './engine-kv.js';
@@ -105,6 +105,9 @@ export function takeEvents<Pool>(
       case engineEvent.prefillDone:
         tellPrefilled(scope, state, context, slot, value, extraNs);
         break;
+      case engineEvent.begun:
+        tellBegun(scope, state, context, slot, extraNs);
+        break;
       case engineEvent.reserved:
         bringKv(scope, state, context, slot, value);
         break;
@@ -152,6 +155,15 @@ function tellFirstToken<Pool>(
     bytes,
     columns.networkTier[slot]!,
   );
+}
+
+/** The first layer is there a share of the first pass from now; the message leaves then. */
+function tellBegun<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number, extraNs: number): void {
+  const { engine, columns } = state;
+  const { controlDelayNs, overlapLayers = 1 } = scope.options;
+  const endNs = engine.passKind === passKind.mixed ? engine.mixedEndNs : engine.requests.promptEndNs[slot]!;
+  const layerNs = Math.ceil((endNs - context.now) / overlapLayers);
+  context.send(columns.frontend[slot] as ActorId, prefillBegun, controlDelayNs + extraNs + layerNs, columns.request[slot]!);
 }
 
 function tellPrefilled<Pool>(

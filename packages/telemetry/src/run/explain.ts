@@ -79,7 +79,7 @@ function requestLines(request: Row): ExplainLine[] {
     request.transfer_start_ns,
     'transfer',
     decode,
-    `KV transfer started after ${ms(waitMs)} of waiting${tierText(request)}, ${sizeText(Number(request.transfer_bytes))}`,
+    `KV transfer started ${waitMs < 0 ? `${ms(-waitMs)} before the end of the prefill` : `after ${ms(waitMs)} of waiting`}${tierText(request)}, ${sizeText(Number(request.transfer_bytes))}`,
   );
   add(request.transfer_end_ns, 'transfer', decode, `KV transfer ended after ${ms(request.transfer_ms)}${rateText(request)}`);
   add(request.first_token_ns, 'first token', decode, `first token: TTFT ${ms(request.ttft_ms)}`);

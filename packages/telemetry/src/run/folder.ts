@@ -41,6 +41,8 @@ export interface RunFacts {
   wallSeconds: number;
   events: number;
   peakRssMb: number;
+  /** Time in which frontends with requests in flight did without their network oracle, mean of the frontends; absent where there is no oracle. */
+  oracleFallbackSeconds?: number;
 }
 
 export type FolderSummary = RunSummary & RunFacts;

@@ -44,9 +44,14 @@ function kinds(failsAtSeconds: number): readonly Kind[] {
     { name: 'active, 60 s', settings: told('policy: active, parameters: { seconds: 60 }'), full: true },
     { name: 'down, last word believed', settings: failing('mode: down') },
     { name: 'down, fallback after 3 s', settings: failing('mode: down', ', health: { timeoutMs: 3000 }') },
+    { name: 'down, static tiers after 3 s', settings: failing('mode: down', ', health: { timeoutMs: 3000, fallback: static-tiers }') },
     { name: 'slow by 30 s', settings: failing('mode: slow, slowSeconds: 30'), full: true },
     { name: 'lying', settings: failing('mode: lying') },
     { name: 'lying, fallback at a ratio of 1.5', settings: failing('mode: lying', ', health: { worstRatio: 1.5 }') },
+    {
+      name: 'lying, static tiers at a ratio of 1.5',
+      settings: failing('mode: lying', ', health: { worstRatio: 1.5, fallback: static-tiers }'),
+    },
     { name: 'no oracle: cla', settings: ['router.decode={ policy: cla }'] },
     { name: 'no oracle: round-robin', settings: ['router.decode={ policy: round-robin }'] },
   ];
