@@ -41,7 +41,8 @@ export function boundPart(quick: boolean): StudyPart {
   const worst = (error: number): string => {
     const speeds = Array.from(tierBytesPerSecond, (speed, tier) => {
       const shift = tier < 3 ? -error : error;
-      return speed > 0 ? speed * (1 - congestion + shift) : 1;
+      // Congestion is told as 0.99 at most.
+      return speed > 0 ? speed * Math.max(0.01, 1 - congestion + shift) : 1;
     });
     return `router.oracle={ policy: static-tier, parameters: { bytesPerSecond: [${speeds.join(', ')}], latencyNs: [${Array.from(tierLatencyNs, (ns) => (ns > 0 ? ns : 1)).join(', ')}] } }`;
   };
