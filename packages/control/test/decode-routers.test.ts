@@ -149,6 +149,10 @@ describe('netkv', () => {
     expect(ask('netkv-self', viewOf(4096, samples, told, [0, 2]), 4096)).toBe(1);
     expect(ask('netkv-self', viewOf(4096, samples, told), 4096)).toBe(0);
     expect(ask('netkv', viewOf(4096, samples, told), 4096)).toBe(1);
+    // Two requests that still decode count only where the account is kept by the request.
+    const decoding = { ...viewOf(4096, samples, told), sourceRequests: [0, 2, 0, 0, 0] };
+    expect(ask('netkv-self', decoding, 4096)).toBe(0);
+    expect(ask('netkv-self', decoding, 4096, { counts: 'requests' })).toBe(1);
   });
 
   it('far with a cached prefix against near and cold: the gap grows linearly in the context, with the slope of the formula', () => {
@@ -347,19 +351,25 @@ describe('own transfers', () => {
         ];
         const simulation = simulate({ engines, requests, options: { site, kvBytesPerToken: 10, maxAttempts: 4 } });
         let most = 0;
+        let outlived = 0;
         for (let untilNs = 0; untilNs < 300_000; untilNs += 10_000) {
           simulation.runUntil(untilNs);
-          const { tierTransfers, sourceTransfers } = frontendOf(simulation);
+          const { tierTransfers, sourceTransfers, tierRequests, sourceRequests } = frontendOf(simulation);
           const sum = tierTransfers.reduce((a, b) => a + b);
           expect(Math.min(...tierTransfers, ...sourceTransfers)).toBeGreaterThanOrEqual(0);
           expect(sourceTransfers.reduce((a, b) => a + b)).toBe(sum);
+          // A request outlives its transfer.
+          expect(tierRequests.every((count, tier) => count >= tierTransfers[tier]!)).toBe(true);
+          expect(sourceRequests.every((count, at) => count >= sourceTransfers[at]!)).toBe(true);
+          outlived = Math.max(outlived, tierRequests.reduce((a, b) => a + b) - sum);
           most = Math.max(most, sum);
         }
         simulation.runUntil();
-        const { tierTransfers, sourceTransfers, slotOf } = frontendOf(simulation);
+        const { tierTransfers, sourceTransfers, tierRequests, sourceRequests, slotOf } = frontendOf(simulation);
         expect(most).toBeGreaterThan(0);
+        expect(outlived).toBeGreaterThan(0);
         expect(slotOf.size).toBe(0);
-        expect([...tierTransfers, ...sourceTransfers].every((count) => count === 0)).toBe(true);
+        expect([...tierTransfers, ...sourceTransfers, ...tierRequests, ...sourceRequests].every((count) => count === 0)).toBe(true);
       }),
       { numRuns: 25 },
     );

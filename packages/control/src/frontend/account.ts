@@ -34,18 +34,19 @@ export function chargeDecode(desk: FrontendDesk, state: FrontendState, slot: num
   state.engines.activeBlocks[engine]! += promptBlocks(desk, state.slots.inputTokens[slot]!);
 }
 
-/** Counts the KV transfer that a dispatch to a decode engine starts, until it ends in whatever way. */
+/** Counts the KV transfer that a dispatch to a decode engine starts, until it ends in whatever way, and the request, until that ends. */
 export function chargeTransfer(state: FrontendState, slot: number, tier: number): void {
   if (tier < 0) return;
-  state.slots.charges[slot]! |= charge.transfer;
+  state.slots.charges[slot]! |= charge.transfer | charge.placement;
   state.slots.transferTier[slot] = tier;
-  countTransfer(state, slot, 1);
+  countOnTier(state, slot, state.tierTransfers, state.sourceTransfers, 1);
+  countOnTier(state, slot, state.tierRequests, state.sourceRequests, 1);
 }
 
-function countTransfer(state: FrontendState, slot: number, by: number): void {
+function countOnTier(state: FrontendState, slot: number, all: Float64Array, bySource: Float64Array, by: number): void {
   const tier = state.slots.transferTier[slot]!;
-  state.tierTransfers[tier]! += by;
-  state.sourceTransfers[networkTiers * state.slots.prefillEngine[slot]! + tier]! += by;
+  all[tier]! += by;
+  bySource[networkTiers * state.slots.prefillEngine[slot]! + tier]! += by;
 }
 
 /** Takes back what of `which` is still charged for the request. */
@@ -54,7 +55,8 @@ export function release(desk: FrontendDesk, state: FrontendState, slot: number, 
   const due = slots.charges[slot]! & which;
   if (due === 0) return;
   slots.charges[slot]! &= ~due;
-  if ((due & charge.transfer) !== 0) countTransfer(state, slot, -1);
+  if ((due & charge.transfer) !== 0) countOnTier(state, slot, state.tierTransfers, state.sourceTransfers, -1);
+  if ((due & charge.placement) !== 0) countOnTier(state, slot, state.tierRequests, state.sourceRequests, -1);
   if ((due & charge.prefillTokens) !== 0) engines.activePrefillTokens[slots.prefillEngine[slot]!]! -= slots.chargedTokens[slot]!;
   if ((due & charge.prefillEngine) !== 0) {
     leave(desk, state, slot, slots.prefillEngine[slot]!);

@@ -9,7 +9,7 @@ import { fairTag, noteServed } from './fair-order.js';
 import { recordedReason } from './request-records.js';
 import { allBusy, engineMayCome, noEngine, route, tokensToCompute } from './routing.js';
 import { settle } from './settle.js';
-import { charge, forgetProgress, slotStage } from './slots.js';
+import { allCharges, charge, forgetProgress, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { firstWaiting, pushWaiting, removeWaiting, type WaitingQueue } from './waiting-queue.js';
 
@@ -205,7 +205,7 @@ export function loseAttempt(desk: FrontendDesk, state: FrontendState, context: F
     return;
   }
   if (slots.stage[slot] === slotStage.waitingDecode) removeWaiting(decodeQueueOf(desk, state, slot), slots.heapPlace, slot);
-  release(desk, state, slot, charge.prefillTokens | charge.prefillEngine | charge.decodeEngine | charge.transfer);
+  release(desk, state, slot, allCharges);
   forgetProgress(slots, slot);
   slots.attempts[slot]!++;
   counters.retries++;
@@ -237,7 +237,12 @@ export function refuseAttempt(
 ): void {
   const { slots, counters } = state;
   const decoding = slots.stage[slot] === slotStage.decode;
-  release(desk, state, slot, decoding ? charge.decodeEngine | charge.transfer : charge.prefillTokens | charge.prefillEngine);
+  release(
+    desk,
+    state,
+    slot,
+    decoding ? charge.decodeEngine | charge.transfer | charge.placement : charge.prefillTokens | charge.prefillEngine,
+  );
   if (decoding) slots.stage[slot] = slotStage.waitingDecode;
   if (permanent || slots.attempts[slot]! >= desk.settings.maxAttempts) {
     rejectPlaced(desk, state, context, slot, permanent ? recordedReason.tooLong : recordedReason.queueFull);

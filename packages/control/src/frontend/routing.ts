@@ -148,7 +148,10 @@ function fillView(desk: FrontendDesk, state: FrontendState, context: FrontendCon
     view.prefillEngine = state.slots.prefillEngine[slot]!;
     view.transferBytes = state.slots.inputTokens[slot]! * desk.settings.kvBytesPerToken;
     view.tierTransfers = state.tierTransfers;
-    view.sourceTransfers = state.sourceTransfers.subarray(networkTiers * view.prefillEngine, networkTiers * (view.prefillEngine + 1));
+    const [from, to] = [networkTiers * view.prefillEngine, networkTiers * (view.prefillEngine + 1)];
+    view.sourceTransfers = state.sourceTransfers.subarray(from, to);
+    view.tierRequests = state.tierRequests;
+    view.sourceRequests = state.sourceRequests.subarray(from, to);
     if (readsDecodeOverlap(desk.settings.decodeRouter)) readOverlap(desk, state, slot);
     if (desk.settings.oracle !== undefined && desk.settings.decodeRouter.policy.reads?.network === true) askOracle(desk, state);
   } else {

@@ -3,11 +3,9 @@ import { noteLoadChange, release } from './account.js';
 import { decodeQueueOf } from './decode-queues.js';
 import { watchOracle } from './oracle-watch.js';
 import { recordedOutcome, requestEnded, requestHits, requestPlace, requestTimes, requestTransfer } from './request-records.js';
-import { charge, freeSlot, slotStage } from './slots.js';
+import { allCharges, freeSlot, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { removeWaiting } from './waiting-queue.js';
-
-const allCharges = charge.prefillTokens | charge.prefillEngine | charge.decodeEngine | charge.transfer;
 
 /** Ends a request: account, counters, records, the client's answer, and the slot is free. `ended` is a value of the protocol's `outcome`. */
 export function settle(

@@ -4,7 +4,8 @@ import type { PromptBlocks } from '@braess/protocol';
 export const slotStage = { free: 0, waitingFirst: 1, prefill: 2, waitingDecode: 3, decode: 4, aggregated: 5 } as const;
 
 /** What a request weighs in the account of its engines. */
-export const charge = { prefillTokens: 1, prefillEngine: 2, decodeEngine: 4, transfer: 8 } as const;
+export const charge = { prefillTokens: 1, prefillEngine: 2, decodeEngine: 4, transfer: 8, placement: 16 } as const;
+export const allCharges = charge.prefillTokens | charge.prefillEngine | charge.decodeEngine | charge.transfer | charge.placement;
 
 /** Requests in flight in columns; slots are reused, so the table is as large as the most ever in flight. Times in ns, -1 for never; engines by number, -1 for none. */
 export interface RequestSlots {
@@ -30,7 +31,7 @@ export interface RequestSlots {
   /** The engine that last refused or lost it: another is preferred. */
   avoidEngine: Int32Array;
   chargedTokens: Float64Array;
-  /** Tier of its KV transfer while that is charged. */
+  /** Tier of its KV transfer while that or its placement is charged. */
   transferTier: Int8Array;
   /** What its oracle said the transfer would take, ns, NaN unknown. */
   predictedNs: Float64Array;

@@ -63,6 +63,9 @@ export interface FrontendState {
   /** KV transfers of this frontend under way: by tier, and by prefill engine and tier. */
   tierTransfers: Float64Array;
   sourceTransfers: Float64Array;
+  /** Requests that these moved the KV of and that have not ended, in the same way. */
+  tierRequests: Float64Array;
+  sourceRequests: Float64Array;
   decisions: number;
   syncArmed: boolean;
   /** Null but in a counterfactual fork. */
@@ -106,6 +109,8 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     telemetryLost: false,
     tierTransfers: new Float64Array(networkTiers),
     sourceTransfers: new Float64Array(networkTiers * count),
+    tierRequests: new Float64Array(networkTiers),
+    sourceRequests: new Float64Array(networkTiers * count),
     decisions: 0,
     syncArmed: false,
     steering: null,
@@ -210,6 +215,8 @@ export function createDesk(settings: FrontendSettings): FrontendDesk {
       transferBytes: 0,
       tierTransfers: noTransfers,
       sourceTransfers: noTransfers,
+      tierRequests: noTransfers,
+      sourceRequests: noTransfers,
       scores: unread,
     },
     request: { request: 0, inputTokens: 0, outputTokens: 0, tenant: 0, priority: 0, attempt: 1, ageNs: 0 },

@@ -91,6 +91,9 @@ export interface RouterView {
   /** By tier: KV transfers that this frontend started and that have not ended, all, and those from `prefillEngine`. */
   readonly tierTransfers: ReadonlyColumn;
   readonly sourceTransfers: ReadonlyColumn;
+  /** By tier: requests whose KV moved so and that have not ended, all of this frontend, and those from `prefillEngine`. */
+  readonly tierRequests: ReadonlyColumn;
+  readonly sourceRequests: ReadonlyColumn;
   /** By engine: a policy may write its cost of each candidate here (lower is better); decision records show it. */
   readonly scores: Float64Array;
 }

@@ -21,6 +21,8 @@ export interface RouterViewSample {
   readonly transferBytes?: number;
   readonly tierTransfers?: readonly number[];
   readonly sourceTransfers?: readonly number[];
+  readonly tierRequests?: readonly number[];
+  readonly sourceRequests?: readonly number[];
 }
 
 /** A view made by hand, to try a router policy without a run. */
@@ -41,6 +43,8 @@ export function createRouterView(sample: RouterViewSample): RouterView {
     transferBytes,
     tierTransfers: sample.tierTransfers ?? noTransfers,
     sourceTransfers: sample.sourceTransfers ?? noTransfers,
+    tierRequests: sample.tierRequests ?? noTransfers,
+    sourceRequests: sample.sourceRequests ?? noTransfers,
     scores: new Float64Array(engines.length),
   };
 }

@@ -15,6 +15,8 @@ import { fillEngine, fillTiers, type Slowing, waySeconds, wholeSeconds } from '.
 const parameters = {
   /** Which own transfers n counts: those of the same prefill engine on the same tier (as published), or all of the tier. */
   inFlight: z.enum(['source-tier', 'tier']).default('source-tier'),
+  /** How long one counts: until its KV has arrived (as published), or, with a scheduler that keeps its account by the request, until the request has ended. */
+  counts: z.enum(['transfers', 'requests']).default('transfers'),
   /** Share of its KV memory that a candidate must keep free. */
   reserve: z.number().min(0).lt(1).default(0.02),
   ...choiceParameters,
@@ -22,6 +24,7 @@ const parameters = {
 
 interface Parameters extends ChoiceParameters {
   readonly inFlight: 'source-tier' | 'tier';
+  readonly counts: 'transfers' | 'requests';
   readonly reserve: number;
 }
 
@@ -29,6 +32,12 @@ interface Step {
   /** Whether own transfers under way count. */
   readonly own: boolean;
   readonly congestion: Slowing['congestion'];
+}
+
+/** n by tier. */
+function ownCounts(view: RouterView, { inFlight, counts }: Parameters): RouterView['tierTransfers'] {
+  if (counts === 'requests') return inFlight === 'tier' ? view.tierRequests : view.sourceRequests;
+  return inFlight === 'tier' ? view.tierTransfers : view.sourceTransfers;
 }
 
 /**
@@ -40,7 +49,7 @@ function scoreAndChoose(view: RouterView, request: RouterRequest, given: Paramet
   const { activeRequests, activeBlocks, runningSequences, waitingSequences, usedBlocks, maxSequences } = engines;
   const { passNs, passStart, contextTokenNs } = engines;
   const network = view.stage === routerStage.decode ? view.network : null;
-  const own = !step.own ? null : given.inFlight === 'tier' ? view.tierTransfers : view.sourceTransfers;
+  const own = step.own ? ownCounts(view, given) : null;
   const slowing: Slowing = { own, congestion: step.congestion };
   const tiers = network === null ? null : fillTiers(view, network, slowing);
   const reported = given.load === 'report';
