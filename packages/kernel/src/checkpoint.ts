@@ -11,7 +11,7 @@ import type { ShardEngine } from './shard-engine.js';
 const { bodyFlag, cancelledTarget, fieldWords, kindMask, slotWords, stepOffset, targetOffset } = slotLayout;
 
 const magic = 'BRAESSCK';
-const formatVersion = 1;
+const formatVersion = 2;
 /** Bytes before the body: magic, version (uint32), reserved (uint32), length of the body (float64). */
 const headerBytes = 24;
 const checksumBytes = 8;
@@ -20,6 +20,8 @@ const checksumBytes = 8;
 export interface CheckpointHeader {
   readonly program: string;
   readonly modelDigest: string;
+  /** Of the parameters the run was built from; '' when they were not plain data. */
+  readonly parametersDigest: string;
   readonly seed: string;
   /** All events before this time are done, none at or after. */
   readonly timeNs: number;
@@ -324,6 +326,7 @@ export function packCheckpoint(snapshot: Snapshot, model: Model, seed: string): 
   const header: CheckpointHeader = {
     program: model.programName,
     modelDigest: model.digest,
+    parametersDigest: model.parametersDigest,
     seed,
     timeNs: snapshot.timeNs,
     eventCount: snapshot.eventCount,
@@ -341,8 +344,16 @@ export function packCheckpoint(snapshot: Snapshot, model: Model, seed: string): 
   return new Checkpoint(bytes, header);
 }
 
-/** Unpacks a checkpoint for a model. @throws KernelError `bad-checkpoint` when it belongs to another program, model or seed. */
-export function unpackCheckpoint(bytes: Uint8Array, model: Model, seed: string): Snapshot {
+/** Whether a checkpoint was taken with other parameters than a model is built from; false when one of them is not known. */
+export function hasOtherParameters({ parametersDigest }: CheckpointHeader, model: Model): boolean {
+  return parametersDigest !== '' && model.parametersDigest !== '' && parametersDigest !== model.parametersDigest;
+}
+
+/**
+ * Unpacks a checkpoint for a model.
+ * @throws KernelError `bad-checkpoint` when it belongs to another program, model or seed, or (where they are to be the same) other parameters.
+ */
+export function unpackCheckpoint(bytes: Uint8Array, model: Model, seed: string, sameParameters = false): Snapshot {
   const [header, snapshot] = parseBody(bytes, 'the checkpoint');
   if (header.program !== model.programName)
     throw new KernelError('bad-checkpoint', `the checkpoint is of program '${header.program}', not '${model.programName}'`);
@@ -357,6 +368,12 @@ export function unpackCheckpoint(bytes: Uint8Array, model: Model, seed: string):
       'bad-checkpoint',
       `the checkpoint was taken with seed '${header.seed}', the run has '${seed}': use the same seed`,
     );
+  if (sameParameters && hasOtherParameters(header, model)) {
+    throw new KernelError(
+      'bad-checkpoint',
+      `the checkpoint was taken with other parameters (digest ${header.parametersDigest}, here ${model.parametersDigest}): use the same, or leave out sameParameters for a fork by parameter`,
+    );
+  }
   return snapshot;
 }
 

@@ -3,6 +3,7 @@ import { KernelError } from './errors.js';
 import { Hash } from './fingerprint.js';
 import { checkLookahead, LookaheadRules } from './lookahead.js';
 import type { ActorId, MessageType } from './message.js';
+import { checkPlainData } from './plain-check.js';
 
 type AnyKind = ActorKind<string, string, never>;
 
@@ -92,6 +93,8 @@ export interface Model {
   readonly setups: readonly unknown[];
   /** Digest of names, kinds, cells and rules: two threads, or a run and a checkpoint, must agree on it. */
   readonly digest: string;
+  /** Digest of the parameters it was built from; '' when they are not plain data. A checkpoint notes it, since states hold what they took from them. */
+  readonly parametersDigest: string;
 }
 
 /** Runs a program's build function and freezes what it declared. @throws KernelError `bad-model`. */
@@ -103,7 +106,7 @@ export function buildModel<Parameters>(
   const builder = new WorldBuilder();
   try {
     refusePromise(programName, build(builder, parameters));
-    return builder.freeze(programName);
+    return builder.freeze(programName, parameters);
   } catch (error) {
     if (error instanceof KernelError) throw error;
     throw new KernelError('bad-model', `the build function of program '${programName}' failed: ${String(error)}`, {}, error);
@@ -160,7 +163,7 @@ class WorldBuilder implements World {
     this.#links.push({ from: fromName, to: toName, delayNs });
   }
 
-  freeze(programName: string): Model {
+  freeze(programName: string, parameters: unknown): Model {
     this.#isFrozen = true;
     if (this.#actors.size === 0) throw new KernelError('bad-model', `program '${programName}' declares no actor; declare at least one`);
     const actors = [...this.#actors.values()].sort((a, b) => compareByCodeUnit(a.reference.name, b.reference.name));
@@ -190,7 +193,15 @@ class WorldBuilder implements World {
       streamBase,
       setups: actors.map((actor) => actor.setup),
     };
-    return { ...model, digest: digestOf(model) };
+    let parametersDigest: string | undefined;
+    return {
+      ...model,
+      digest: digestOf(model),
+      get parametersDigest() {
+        parametersDigest ??= digestOfParameters(parameters); // Only checkpoints ask for it, and parameters may be large.
+        return parametersDigest;
+      },
+    };
   }
 
   #declareCell(name: string, options: { readonly class?: string; readonly weight?: number }): DeclaredCell {
@@ -281,7 +292,7 @@ function collectMessages(kinds: readonly AnyKind[]): MessageType[] {
   return [...byName.values()].sort((a, b) => compareByCodeUnit(a.name, b.name));
 }
 
-function digestOf(model: Omit<Model, 'digest'>): string {
+function digestOf(model: Omit<Model, 'digest' | 'parametersDigest'>): string {
   const hash = new Hash();
   hash.string(model.programName);
   for (const name of model.actorNames) hash.string(name);
@@ -292,5 +303,16 @@ function digestOf(model: Omit<Model, 'digest'>): string {
   for (const type of model.messages) hash.value([type.name, [...type.fields], type.hasBody]);
   hash.value([model.kindOfActor, model.cellOfActor, model.classOfCell, model.lookahead.byClass]);
   for (const [key, delayNs] of model.lookahead.links) hash.value([key, delayNs]);
+  return hash.digest();
+}
+
+function digestOfParameters(parameters: unknown): string {
+  try {
+    checkPlainData(parameters, 'the parameters');
+  } catch {
+    return ''; // Functions or instances, on this thread: there is nothing to compare them by.
+  }
+  const hash = new Hash();
+  hash.value(parameters);
   return hash.digest();
 }

@@ -36,6 +36,8 @@ export interface RunOptions {
   readonly logger?: Logger;
   /** Start from here. */
   readonly from?: Checkpoint;
+  /** Refuse a checkpoint that was taken with other parameters (default false: a fork by parameter, reported as `otherParameters`). */
+  readonly sameParameters?: boolean;
   /** Take a checkpoint when the run stops. */
   readonly checkpoint?: boolean;
   /** Checkpoint this often in simulated time; needed for `restarts`. */
@@ -73,6 +75,8 @@ export interface RunResult {
   readonly recordCount: number;
   readonly pacing: PacingReport | undefined;
   readonly checkpoint: Checkpoint | undefined;
+  /** True when it started from a checkpoint that was taken with other parameters. */
+  readonly otherParameters: boolean;
   /** All external input in the order it entered, as `inputs` of another run replays it. */
   readonly inputs: readonly InputEntry[];
   /** External input that was given so late that the run ended first; none of it entered. */
@@ -103,6 +107,7 @@ const optionNames: ReadonlySet<string> = new Set([
   'trace',
   'logger',
   'from',
+  'sameParameters',
   'checkpoint',
   'checkpointEveryNs',
   'restarts',
@@ -170,7 +175,7 @@ function checkCheckpoints({ from, checkpointEveryNs, restarts = 0, inputs = [] }
 }
 
 function checkPlain(options: RunOptions): void {
-  for (const name of ['strict', 'checkpoint', 'live', 'guards'] as const) {
+  for (const name of ['strict', 'checkpoint', 'live', 'guards', 'sameParameters'] as const) {
     if (options[name] !== undefined && typeof options[name] !== 'boolean') refuse(name, options[name], 'it must be true or false');
   }
   const { bridgeDelayMs = 1, workerHeapMb, sink, observer, inputs } = options;

@@ -1,4 +1,4 @@
-import { type Checkpoint, firstFreeInput, packCheckpoint, unpackCheckpoint } from './checkpoint.js';
+import { type Checkpoint, firstFreeInput, hasOtherParameters, packCheckpoint, unpackCheckpoint } from './checkpoint.js';
 import { fromUnknown, KernelError } from './errors.js';
 import { EventRecorder } from './event-recorder.js';
 import { combineLanes } from './fingerprint.js';
@@ -87,6 +87,7 @@ class Coordinator implements Run {
   /** Where the running segment has each cell. */
   #shardOfCell: Int32Array = new Int32Array(0);
   #watchdog: Watchdog | undefined;
+  readonly #hasOtherParameters: boolean;
   #stopAsked = false;
   /** Past what input could still change. */
   #isOver = false;
@@ -102,7 +103,10 @@ class Coordinator implements Run {
     this.model = model;
     this.observer = options.observer ?? new RunObserver();
     this.#merger = options.sink === undefined ? undefined : new RecordMerger(options.sink);
-    const snapshot = options.from === undefined ? undefined : unpackCheckpoint(options.from.bytes, model, options.seed);
+    const { from, sameParameters } = options;
+    const snapshot = from === undefined ? undefined : unpackCheckpoint(from.bytes, model, options.seed, sameParameters);
+    this.#hasOtherParameters = from !== undefined && hasOtherParameters(from.header, model);
+    if (this.#hasOtherParameters) options.logger?.warn('the checkpoint was taken with other parameters: this run is a fork by parameter');
     this.#inputs = new LiveInputs(snapshot === undefined ? 0 : firstFreeInput(snapshot));
     for (const entry of options.inputs ?? []) inputFields(entry, model);
     this.#scheduled = this.#inputs.number(options.inputs ?? []);
@@ -281,6 +285,7 @@ class Coordinator implements Run {
       stopped: this.#stopAsked && stoppedNs < this.#options.untilNs,
       wallMs: wallMs() - this.#begunMs,
       recordCount: this.#merger?.count ?? 0,
+      otherParameters: this.#hasOtherParameters,
       inputs: sortedInputs(this.#options.inputs ?? [], this.#inputs.log()),
       lateInputs: [...this.#inputs.waiting.values()],
       restarts: this.#restarted,

@@ -25,6 +25,7 @@ import {
   refuseMessage,
   refuseStream,
 } from './refusals.js';
+import { SharedParts } from './shared-parts.js';
 import type { SilenceGates } from './silence-gates.js';
 import { strictContext } from './strict-context.js';
 import { maximumTimeNs, timeFault } from './time.js';
@@ -88,6 +89,7 @@ export class ShardEngine {
   private readonly context: Context;
   /** Events of an actor until its state is checked again (strict runs). */
   private readonly unchecked: Int32Array;
+  private readonly shared = new SharedParts();
   private readonly keepRecords: boolean;
   private readonly watch: Int32Array;
   private readonly watchDoubles: Float64Array;
@@ -557,20 +559,21 @@ export class ShardEngine {
   private afterHandlerStrict(target: number): void {
     this.slab.cursor.base = -1;
     this.slab.cursor.body = undefined;
-    const left = (this.unchecked[target] as number) - 1;
-    this.unchecked[target] = left;
-    if (left <= 0) this.checkState(target);
+    this.unchecked[target] = (this.unchecked[target] as number) - 1;
+    if ((this.unchecked[target] as number) <= 0) this.checkState(target);
   }
 
   /** Checks a state that is plain data now but may not stay so: a small one after every event, a large one as often as its size allows. */
   private checkState(actor: number): void {
-    const bytes = checkTree(this.states[actor], `the state of '${this.model.actorNames[actor]}'`);
-    this.unchecked[actor] = bytes >> 8;
+    const what = `the state of '${this.model.actorNames[actor]}'`;
+    this.unchecked[actor] = checkTree(this.states[actor], what) >> 8;
+    this.shared.check(actor, what);
   }
 
-  /** A state of its own, and a tree: what states share with each other or within themselves on one thread they would not share on two. */
   private separateState(actor: number): void {
-    this.states[actor] = copyValue(this.states[actor], `the state of '${this.model.actorNames[actor]}'`);
+    const copy = copyValue(this.states[actor], `the state of '${this.model.actorNames[actor]}'`);
+    this.shared.note(actor, this.model.actorNames[actor] as string, this.states[actor], copy);
+    this.states[actor] = copy;
   }
 
   private streamName(stream: number): string {

@@ -252,11 +252,11 @@ export class RingLink implements ShardLink {
   }
 
   wait(): void {
-    // Most waits are shorter than a look at the clock.
-    for (let look = 0; look < looksPerClock; look++) if (this.hasInput()) return;
-    for (const endMs = wallMs() + this.spinMs; ; ) {
+    for (let endMs = 0; ; ) {
       for (let look = 0; look < looksPerClock; look++) if (this.hasInput()) return;
-      if (wallMs() > endMs) break;
+      const nowMs = wallMs(); // Most waits are shorter than a look at the clock, and end before the first.
+      if (endMs === 0) endMs = nowMs + this.spinMs;
+      else if (nowMs > endMs) break;
     }
     if (this.aborted) throw new KernelError('stopped', 'the run was stopped');
     this.control.sleep(this.shard, Number.POSITIVE_INFINITY, this.anyInput);

@@ -39,6 +39,8 @@ export interface SimulationOptions {
   readonly keepRecords?: boolean;
   /** Start from this checkpoint instead of time 0. */
   readonly from?: Checkpoint;
+  /** Refuse a checkpoint that was taken with other parameters (default false: a fork by parameter). */
+  readonly sameParameters?: boolean;
 }
 
 /**
@@ -73,7 +75,8 @@ export class Simulation {
       const engineOptions = { seed: this.seed, limits, strict: options.strict ?? false, keepRecords: options.keepRecords ?? false };
       return new ShardEngine(model, shard, shards, shardOfCell, engineOptions);
     });
-    const start = snapshot ?? (options.from === undefined ? undefined : unpackCheckpoint(options.from.bytes, model, this.seed));
+    const start =
+      snapshot ?? (options.from === undefined ? undefined : unpackCheckpoint(options.from.bytes, model, this.seed, options.sameParameters));
     this.#loops = this.#engines.map((engine, shard) => {
       if (shards > 1 && modelHasPromises(model)) engine.gates = new SilenceGates(model, shard, shards, shardOfCell);
       const plan = { shard, shardCount: shards, directNs, pacer: undefined, startNs: start?.timeNs ?? 0, live: false };

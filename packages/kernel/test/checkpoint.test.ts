@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { actorKind, body, Checkpoint, defineProgram, message, modelOf, run, Simulation } from '@braess/kernel';
+import { actorKind, body, Checkpoint, defineProgram, message, modelOf, type RunOptions, run, Simulation, startRun } from '@braess/kernel';
 import { type FaultParameters, faultProgram, randomProgram } from '@braess/kernel/testing';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -113,6 +113,38 @@ describe('checkpoints', () => {
     const spec = fc.sample(randomSpec(), { seed: 1, numRuns: 1 })[0];
     expect(() => new Simulation(modelOf(randomProgram, spec as never), { from: checkpoint })).toThrow(/of program 'fault', not 'random'/);
     expect(() => open(ring, '1')).not.toThrow();
+  });
+});
+
+describe('a checkpoint of other parameters', () => {
+  it('is told from one of the same, and refused where they are to be the same', async () => {
+    const from = checkpointOf();
+    const other = { ...ring, hops: ring.hops + 1 };
+    expect(from.header.parametersDigest).toBe(modelOf(faultProgram, { ...ring }).parametersDigest);
+    expect(from.header.parametersDigest).not.toBe(modelOf(faultProgram, other).parametersDigest);
+    for (const transport of ['memory', 'threads'] as const) {
+      const warnings: unknown[] = [];
+      const logger = { warn: (text: unknown) => warnings.push(text), error: () => undefined } as unknown as NonNullable<
+        RunOptions['logger']
+      >;
+      expect((await run(faultProgram, ring, { from, transport, logger, sameParameters: true })).otherParameters).toBe(false);
+      expect(warnings).toEqual([]);
+      expect((await run(faultProgram, other, { from, transport, logger })).otherParameters).toBe(true);
+      expect(warnings).toEqual([expect.stringContaining('a fork by parameter')]);
+      expect(() => startRun(faultProgram, other, { from, transport, sameParameters: true })).toThrow(
+        /taken with other parameters \(digest/,
+      );
+    }
+    expect(() => new Simulation(modelOf(faultProgram, other), { from, sameParameters: true })).toThrow(/taken with other parameters/);
+    expect(() => new Simulation(modelOf(faultProgram, other), { from })).not.toThrow();
+  });
+
+  it('is not known where parameters are no plain data', () => {
+    const kind = actorKind({ name: 'kind', messages: {}, state: () => ({}), on: {} });
+    const program = defineProgram<{ make: () => number }>(undefined, 'functions', (world) => void world.actor('a', kind, undefined));
+    const from = new Simulation(modelOf(program, { make: () => 1 })).checkpoint();
+    expect(from.header.parametersDigest).toBe('');
+    expect(() => new Simulation(modelOf(program, { make: () => 2 }), { from, sameParameters: true })).not.toThrow();
   });
 });
 

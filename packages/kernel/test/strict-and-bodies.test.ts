@@ -152,6 +152,39 @@ describe('strict mode', () => {
     expect(refusal(post(value), { strict: true }).message).toMatch(text);
   });
 
+  it.each<[string, () => object, (part: never) => void]>([
+    ['a list', () => [1, 2], (part: number[]) => part.push(3)],
+    ['a Map', () => new Map([[1, 2]]), (part: Map<number, number>) => part.set(1, 3)],
+    ['a typed array', () => new Uint8Array(4), (part: Uint8Array) => part.fill(1)],
+    ['a part of a table', () => new Map([['k', { rows: [1] }]]), (part: Map<string, { rows: number[] }>) => part.get('k')?.rows.push(2)],
+  ])('refuses to change what states share from the start, and lets them read it: %s', (_what, make, change) => {
+    const part = make();
+    const changeIt = change as (given: unknown) => void;
+    for (const [mode, text] of [
+      ['read', undefined],
+      ['replace', undefined],
+      ['change first', /the state of 'a' has changed an object that it shares with the state of 'b'/],
+      ['change second', /the state of 'b' has changed an object that it shares with the state of 'a'/],
+    ] as const) {
+      const kind = actorKind({
+        name: 'kind',
+        messages: {},
+        state: (name: string) => ({ name, part: { inner: [part] } }),
+        start(state) {
+          if (mode === 'replace') state.part = { inner: [make()] };
+          if (mode === (state.name === 'a' ? 'change first' : 'change second')) changeIt(state.part.inner[0]);
+        },
+        on: {},
+      });
+      const program = defineProgram(undefined, 'sharing', (world) => {
+        for (const name of ['a', 'b']) world.actor(name, kind, name);
+      });
+      const runIt = () => new Simulation(modelOf(program, undefined), { strict: true }).runUntil();
+      if (text === undefined) expect(runIt).not.toThrow();
+      else expect(runIt).toThrow(text);
+    }
+  });
+
   it('takes a body whose typed arrays lie side by side in one buffer', () => {
     const taken: unknown[] = [];
     const halves = [new Uint8Array(buffer, 0, 8), new Uint8Array(buffer, 8)];
@@ -195,10 +228,10 @@ describe('strict mode', () => {
         context.sendBody(1 as never, parcel, 10, null as never);
       },
     };
-    for (const shards of [1, 2]) {
-      const simulation = simulate(deeds, { strict: true, shards });
-      expect([simulation.stateOf('sender'), simulation.stateOf('taker')]).toEqual([{ count: 7 }, { count: 0 }]);
-    }
+    const simulation = simulate(deeds, { strict: true, shards: 2 });
+    expect([simulation.stateOf('sender'), simulation.stateOf('taker')]).toEqual([{ count: 7 }, { count: 0 }]);
+    // On one shard both are in sight, and the change is refused.
+    expect(() => simulate(deeds, { strict: true })).toThrow(/'sender' has changed an object that it shares with the state of 'taker'/);
     expect(common).toEqual({ count: 0 });
   });
 });
