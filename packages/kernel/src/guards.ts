@@ -36,19 +36,12 @@ const replacements: readonly [holder: string, name: string, instead: string][] =
  * Hides clocks, random numbers, timers, output and shared memory from handlers until the returned function is called: using one throws and names the
  * replacement. The kernel took its own clock and atomics before.
  */
-export function installGuards(where = 'inside a handler'): Restore {
+export function installGuards(): Restore {
   const restores: Restore[] = [];
-  const refuse = (what: string, instead: string): never => refuseAt(where, what, instead);
   for (const [holder, name, instead] of replacements) {
     const owner = ownerOf(holder);
     const label = holder === '' ? name : `${holder}.${name}`;
-    restores.push(
-      replace(
-        owner,
-        name,
-        forbid(() => refuse(label, instead)),
-      ),
-    );
+    restores.push(replace(owner, name, forbid(label, instead)));
   }
   const RealDate = Date;
   const guarded = new Proxy(RealDate, {
@@ -78,19 +71,22 @@ function replace(owner: Record<string, unknown>, name: string, value: unknown): 
   };
 }
 
-function forbid(refuse: () => never): unknown {
+function forbid(label: string, instead: string): unknown {
   // A declaration, not an arrow: `new SharedArrayBuffer()` must reach the trap, so it has to be a constructor.
   function trap(): never {
-    return refuse();
+    return refuse(label, instead);
   }
   // Namespaces such as Atomics are read, constructors are called with new: all of it is refused.
   return new Proxy(trap, {
-    get: refuse,
-    construct: refuse,
-    apply: refuse,
+    get: () => refuse(label, instead),
+    construct: () => refuse(label, instead),
+    apply: () => refuse(label, instead),
   });
 }
 
-function refuseAt(where: string, label: string, instead: string): never {
-  throw new KernelError('forbidden', `${label} ${where}: a run is reproducible and does no input or output of its own; use ${instead}`);
+function refuse(label: string, instead: string): never {
+  throw new KernelError(
+    'forbidden',
+    `${label} inside a handler: a run is reproducible and does no input or output of its own; use ${instead}`,
+  );
 }

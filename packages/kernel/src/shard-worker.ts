@@ -39,7 +39,7 @@ export default async function runShard(task: ShardTask): Promise<ShardResult> {
   process.on('unhandledRejection', noteRejection);
   try {
     const program = await loadProgram(task.module);
-    const model = buildGuarded(program, task);
+    const model = modelOf(program, task.parameters); // Not guarded: a build may load modules, and they may look at anything.
     const shardOfCell = placeCells(model, shardCount);
     if (placementDigest(model, shardOfCell) !== task.digest) refuseOtherModel(program, task);
     const watch = new Int32Array(task.watch);
@@ -73,16 +73,6 @@ function refuseRejection(reason: unknown): never {
     {},
     reason,
   );
-}
-
-/** Guarded like handlers: a build that draws lots or looks at the clock would not be the same on another thread, or in another run. */
-function buildGuarded(program: Program, task: ShardTask): Model {
-  const restoreGuards = task.guards ? installGuards(`in the build function of program '${program.name}'`) : () => undefined;
-  try {
-    return modelOf(program, task.parameters);
-  } finally {
-    restoreGuards();
-  }
 }
 
 function refuseOtherModel(program: Program, { module, link }: ShardTask): never {

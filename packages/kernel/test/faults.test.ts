@@ -1,8 +1,4 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import {
   KernelError,
   type Program,
@@ -117,6 +113,8 @@ describe('what a handler must not touch', () => {
     ['Date', 'context.now'],
     ['Date.now', 'context.now'],
     ['performance.now', 'context.now'],
+    ['performance.mark', 'context.now'],
+    ['Intl.DateTimeFormat', 'context.now'],
     ['Math.random', 'context.random(stream)'],
     ['Math.pow', 'power'],
     ['setTimeout', 'context.timer'],
@@ -186,21 +184,6 @@ describe('a program that is not the same on every thread', () => {
       code: 'handshake',
       reason: expect.stringMatching(/built another model of 'fault' than the thread that started the run: .* default export/),
     });
-  });
-
-  it('is refused for what makes it so: a build that draws lots or looks at the clock', async () => {
-    for (const [what, expression] of [
-      ['Math.random', 'Math.random()'],
-      ['Date.now', 'Date.now()'],
-      ['Intl.DateTimeFormat', 'new Intl.DateTimeFormat().format()'],
-      ['performance.mark', "performance.mark('x').startTime"],
-    ] as const) {
-      const file = join(mkdtempSync(join(tmpdir(), 'braess-build-')), 'program.mjs');
-      writeFileSync(file, `export default { name: 'lots', build(world) { world.note = ${expression}; } };`);
-      const program = { ...faultProgram, name: 'lots', module: pathToFileURL(file).href };
-      const failing = run(program, ring);
-      await expect(failing).rejects.toThrow(`${what} in the build function of program 'lots'`);
-    }
   });
 });
 

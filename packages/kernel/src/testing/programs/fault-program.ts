@@ -18,6 +18,8 @@ export type Fault =
   | 'Math.pow'
   | 'setTimeout'
   | 'performance.now'
+  | 'performance.mark'
+  | 'Intl.DateTimeFormat'
   | 'SharedArrayBuffer'
   | 'await'
   | 'rejection'
@@ -114,6 +116,10 @@ function fail(parameters: FaultParameters, state: State, context: Context): unkn
       return void new Date();
     case 'Date.now':
       return void Date.now();
+    case 'performance.mark':
+      return void performance.mark('x');
+    case 'Intl.DateTimeFormat':
+      return void new Intl.DateTimeFormat().format();
     case 'rejection':
       return void Promise.reject(new Error('nobody waits for it'));
     case 'Math.random':
