@@ -1,4 +1,4 @@
-import { type DecisionBody, decisionColumns, type RequestRow, RequestRowReader, routerStage } from '@braess/control';
+import { type DecisionBody, decisionColumns, type RequestRow, requestEnded, requestRowOf, routerStage } from '@braess/control';
 import type { RecordSink, RunRecord } from '@braess/kernel';
 import { outcome } from '@braess/protocol';
 import {
@@ -79,7 +79,6 @@ export class RunRecorder implements RecordSink {
   /** Time that frontends did without their oracle, ns, all together. */
   oracleFallbackNs = 0;
   readonly #options: RecorderOptions;
-  readonly #rows = new RequestRowReader();
   readonly #decision = emptyDecisionRecord();
   /** Arrival of each request that has reached a frontend and not ended: tenant, input tokens, time. */
   readonly #open = new Map<number, { readonly tenantId: number; readonly inputTokens: number; readonly arrivalNs: number }>();
@@ -183,11 +182,11 @@ export class RunRecorder implements RecordSink {
       case 'portUse':
         this.#linkUse(record);
         return;
-      default: {
-        if (this.#control.take(record)) return;
-        const row = this.#rows.read(record);
-        if (row !== undefined) this.#ended(row);
-      }
+      case requestEnded.name:
+        this.#ended(requestRowOf(record));
+        return;
+      default:
+        this.#control.take(record);
     }
   }
 
@@ -203,7 +202,7 @@ export class RunRecorder implements RecordSink {
       // The frontend saw it arrive; its client sent it before.
       row.arrivalNs -= this.#options.clientDelayNs;
       this.#close(row);
-    } else if (!this.#over.has(row.requestId)) this.#attempts.set(row.requestId, { ...row }); // The reader reuses its row.
+    } else if (!this.#over.has(row.requestId)) this.#attempts.set(row.requestId, row);
   }
 
   /** A client has the outcome of its request: its attempts become one row. */

@@ -5,7 +5,8 @@ import {
   type FrontendOptions,
   type FrontendState,
   type RequestRow,
-  RequestRowReader,
+  requestEnded,
+  requestRowOf,
   type RouterPolicy,
 } from '@braess/control';
 import { type ActorReference, actorKind, defineProgram, message, modelOf, Simulation, type SimulationOptions } from '@braess/kernel';
@@ -325,10 +326,9 @@ export function imbalance(simulation: Simulation, index = 0): number {
 
 /** Rows of the requests that have ended, by request. */
 export function rows(simulation: Simulation): RequestRow[] {
-  const reader = new RequestRowReader();
-  const found = simulation.takeRecords().flatMap((run) => {
-    const row = reader.read(run);
-    return row === undefined ? [] : [{ ...row }];
-  });
+  const found = simulation
+    .takeRecords()
+    .filter(({ type }) => type === requestEnded.name)
+    .map(requestRowOf);
   return found.sort((a, b) => a.requestId - b.requestId);
 }

@@ -1,5 +1,5 @@
 import { KernelError } from './errors.js';
-import type { ActorId, BodyOf, FieldValues, MessageType, MessageView } from './message.js';
+import type { ActorId, BodyOf, FieldValues, MessageType, MessageView, RowType } from './message.js';
 
 /** Names a pending timer of one actor: the sequence number it was set with, so it means the same after a restore on other shards. */
 export type TimerId = number;
@@ -23,7 +23,7 @@ export interface Context<Stream extends string = string> {
     delayNs: number,
     ...fields: FieldValues<T>
   ): void;
-  /** Sends a message with a body. The body belongs to the receiver from then on. */
+  /** Sends a message with a body, which belongs to the receiver from then on. `undefined`, where the body's type allows it, sends none and costs nothing. */
   sendBody<T extends MessageType>(to: ActorId<T['name']>, type: T, delayNs: number, body: BodyOf<T>, ...fields: FieldValues<T>): void;
   /** Sends a message to oneself that can be cancelled. */
   timer<T extends MessageType<string, readonly string[], never>>(type: T, delayNs: number, ...fields: FieldValues<T>): TimerId;
@@ -34,6 +34,8 @@ export interface Context<Stream extends string = string> {
   /** Emits a record. Records of a run merge by (time, step, actor, number), the same for every shard count. */
   emit<T extends MessageType<string, readonly string[], never>>(type: T, ...fields: FieldValues<T>): void;
   emitBody<T extends MessageType>(type: T, body: BodyOf<T>, ...fields: FieldValues<T>): void;
+  /** Emits a record of many numbers, one for each column; `numbers` is copied and may be used again. */
+  emitRow(type: RowType, numbers: Float64Array): void;
   /**
    * Promises that no message of this actor arrives in the cell of `destination` before `untilNs`, whatever this actor receives.
    * Promises widen the windows of other shards; breaking one is an error. A promise never shrinks: an earlier time changes nothing.

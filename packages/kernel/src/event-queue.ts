@@ -19,8 +19,8 @@ const sampleCount = 63;
 export class EventQueue {
   private readonly slab: EventSlab;
 
-  private bottomSlots = new Int32Array(256);
-  private bottomTimes = new Float64Array(256);
+  private bottomSlots = new Int32Array(128);
+  private bottomTimes = new Float64Array(128);
   private bottomHead = 0;
   private bottomCount = 0;
 
@@ -34,8 +34,8 @@ export class EventQueue {
   private rungStart = 0;
   private bucketsPerNs = 0;
 
-  private farSlots = new Int32Array(1024);
-  private farTimes = new Float64Array(1024);
+  private farSlots = new Int32Array(512);
+  private farTimes = new Float64Array(512);
   private farCount = 0;
 
   private scratchSlots = new Int32Array(256);
@@ -44,6 +44,9 @@ export class EventQueue {
 
   constructor(slab: EventSlab) {
     this.slab = slab;
+    // Once at birth, as the slab does, and why.
+    this.growFar();
+    this.growBottom();
   }
 
   push(slot: number): void {

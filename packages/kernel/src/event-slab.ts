@@ -71,7 +71,7 @@ export class EventSlab {
   private readonly limitBytes: number;
 
   /** @param limitBytes greatest size of the slab, and of the bodies beside it; passing either throws a `limit` error. */
-  constructor(limitBytes: number, wantedCapacity = 1024) {
+  constructor(limitBytes: number, wantedCapacity = 512) {
     this.limitBytes = limitBytes;
     this.maximumSlots = Math.max(1, Math.floor(limitBytes / ((slotWords + fieldWords) * 8 + 4)));
     const initialCapacity = Math.min(wantedCapacity, this.maximumSlots);
@@ -83,6 +83,8 @@ export class EventSlab {
     this.next = new Int32Array(initialCapacity);
     const { words, integers, fields } = this;
     this.cursor = { words, integers, fields, base: -1, fieldsBase: 0, body: undefined };
+    // Once at birth: V8 takes the columns for constant until they are first replaced, and then throws the code that did away.
+    if (2 * initialCapacity <= this.maximumSlots) this.grow();
   }
 
   allocate(): number {

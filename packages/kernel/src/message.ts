@@ -87,6 +87,29 @@ export function message(name: string, fields: readonly string[] = [], bodyType?:
  */
 export const record = message;
 
+/** The greatest count of numbers in a row. */
+const maximumColumns = 64;
+
+declare const isRow: unique symbol;
+
+/** A declared record of many numbers, which an actor emits from an array of its own. */
+export interface RowType {
+  readonly name: string;
+  readonly fields: readonly string[];
+  readonly declaration: number;
+  readonly [isRow]: true;
+}
+
+/**
+ * Declares a record of many numbers. Several records of six numbers that belong together cost as many times the bookkeeping of one row.
+ * @throws KernelError `bad-model` for an empty name, no columns, or more than 64.
+ */
+export function rowRecord(name: string, columns: readonly string[]): RowType {
+  if (name === '' || columns.length === 0 || columns.length > maximumColumns || new Set(columns).size !== columns.length)
+    throw new KernelError('bad-model', `row '${name}' has ${columns.length} columns; give it a name and 1 to ${maximumColumns} different columns`);
+  return Object.freeze({ name, fields: Object.freeze([...columns]), declaration: declarations++ }) as unknown as RowType;
+}
+
 /** Builds the reused view of one message type over a shard's cursor. In strict mode reading it after the handler throws. */
 export function createView(type: MessageType, cursor: EventCursor, strict: boolean): unknown {
   // One class a message type: its getters stay monomorphic, and a handler of one type never sees another's shape. The cursor is held by the

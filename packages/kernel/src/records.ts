@@ -1,4 +1,4 @@
-import type { MessageType } from './message.js';
+import type { MessageType, RowType } from './message.js';
 import { packBatch, unpackBatch } from './plain-data.js';
 
 /** One emitted record. Records of a run are ordered by (timeNs, step, actor, number). */
@@ -27,13 +27,17 @@ const bodyBit = 1 << 16;
 
 /** Records of one shard since the last flush. */
 export class RecordBuffer {
-  #words = new Float64Array(1024);
+  #words = new Float64Array(512);
   #integers = new Int32Array(this.#words.buffer);
   #used = 0;
   #bodies: unknown[] = [];
   readonly #typeNames: string[] = [];
   readonly #typeOfDeclaration: number[] = [];
   count = 0;
+
+  constructor() {
+    this.#grow(); // Once at birth, as the event slab does, and why.
+  }
 
   get bytes(): number {
     return this.#used * 8;
@@ -74,6 +78,22 @@ export class RecordBuffer {
     this.count++;
   }
 
+  appendRow(timeNs: number, step: number, actor: number, number: number, type: RowType, numbers: Float64Array): void {
+    const at = this.#used;
+    while (at + headerWords + numbers.length > this.#words.length) this.#grow();
+    const words = this.#words;
+    const integers = this.#integers;
+    words[at] = timeNs;
+    integers[2 * at + 2] = step;
+    integers[2 * at + 3] = actor;
+    words[at + 2] = number;
+    integers[2 * at + 6] = this.#typeIndex(type);
+    integers[2 * at + 7] = numbers.length;
+    for (let column = 0; column < numbers.length; column++) words[at + headerWords + column] = numbers[column] as number;
+    this.#used = at + headerWords + numbers.length;
+    this.count++;
+  }
+
   appendBody(body: unknown): void {
     this.#bodies.push(body);
   }
@@ -87,7 +107,7 @@ export class RecordBuffer {
     return { typeNames: [...this.#typeNames], packed };
   }
 
-  #typeIndex(type: MessageType): number {
+  #typeIndex(type: { readonly name: string; readonly declaration: number }): number {
     const known = this.#typeOfDeclaration[type.declaration];
     if (known !== undefined) return known;
     const index = this.#typeNames.length;
@@ -120,12 +140,19 @@ export function unpackRecords(typeNames: readonly string[], packed: Uint8Array):
       actor: integers[2 * at + 3] as number,
       number: words[at + 2] as number,
       type: typeNames[typeWord & ~bodyBit] as string,
-      fields: Array.from(words.subarray(at + headerWords, at + headerWords + fieldCount)),
+      fields: numbersOf(words, at + headerWords, fieldCount),
       body: (typeWord & bodyBit) === 0 ? undefined : bodies[nextBody++],
     });
     at += headerWords + fieldCount;
   }
   return records;
+}
+
+/** An array of numbers only. `Array.from` of a part would go through its iterator. */
+function numbersOf(words: Float64Array, from: number, count: number): number[] {
+  const numbers: number[] = [];
+  for (let at = from; at < from + count; at++) numbers.push(words[at] as number);
+  return numbers;
 }
 
 /** The order of records: time, step, actor, number. */
@@ -190,14 +217,16 @@ export class RecordMerger {
 
   async #release(beforeNs: number): Promise<void> {
     const ready: RunRecord[] = [];
+    let sources = 0;
     for (const [shard, waiting] of this.#waiting.entries()) {
       let count = 0;
       while (count < waiting.length && (waiting[count] as RunRecord).timeNs < beforeNs) count++;
       if (count === 0) continue;
+      sources++;
       for (let i = 0; i < count; i++) ready.push(waiting[i] as RunRecord);
       this.#waiting[shard] = waiting.slice(count);
     }
-    ready.sort(compareRecords);
+    if (sources > 1) ready.sort(compareRecords); // Each shard's are in order.
     const last = this.#last;
     const fresh = last === undefined ? ready : ready.filter((record) => compareRecords(record, last) > 0);
     if (fresh.length === 0) return;

@@ -6,7 +6,7 @@ import { EventQueue } from './event-queue.js';
 import { EventSlab, slotLayout } from './event-slab.js';
 import { Hash, mixA, mixB, nameHash } from './fingerprint.js';
 import { type Handler, handlerTable, refuseReturned } from './handlers.js';
-import { type ActorId, createView, type MessageType } from './message.js';
+import { type ActorId, createView, type MessageType, type RowType } from './message.js';
 import { MessageBatch } from './message-batch.js';
 import type { Model } from './model.js';
 import { checkBody, checkTree } from './plain-check.js';
@@ -95,6 +95,8 @@ export class ShardEngine {
   private readonly watchDoubles: Float64Array;
   private readonly loop: string[] = [];
   private readonly scratchHash = new Hash();
+  /** Hash of the name of each record emitted so far, by declaration. */
+  private readonly recordHashes: number[] = [];
 
   constructor(model: Model, shard: number, shardCount: number, shardOfCell: Int32Array, options: EngineOptions) {
     this.model = model;
@@ -190,6 +192,7 @@ export class ShardEngine {
     } finally {
       this.watch[3] = 0;
       this.slab.cursor.base = -1;
+      this.slab.cursor.body = undefined;
     }
   }
 
@@ -269,6 +272,7 @@ export class ShardEngine {
         const returned = handler(states[target], views[number], context);
         if (returned !== undefined) refuseReturned(returned);
       }
+      if ((kindWord & bodyFlag) !== 0) cursor.body = undefined; // A message without a body shows none.
       if (strict) this.afterHandlerStrict(target);
       slab.free(slot);
     }
@@ -277,11 +281,9 @@ export class ShardEngine {
 
   /** The rarer parts of an event: a body to hand over and hash, a timer to forget. */
   private takeExtras(slot: number, kindWord: number, line: number): void {
-    const cursor = this.slab.cursor;
-    cursor.body = undefined;
     if ((kindWord & bodyFlag) !== 0) {
       const body = this.slab.takeBody(slot);
-      cursor.body = body;
+      this.slab.cursor.body = body;
       const hash = this.scratchHash;
       hash.a = this.actorLines[line + laneAWord] as number;
       hash.b = this.actorLines[line + laneBWord] as number;
@@ -298,7 +300,7 @@ export class ShardEngine {
   }
 
   sendBody(to: ActorId, type: MessageType, delayNs: number, body: unknown, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): void {
-    const slot = this.post(to, type, delayNs, bodyFlag, body);
+    const slot = this.post(to, type, delayNs, body === undefined ? 0 : bodyFlag, body);
     if (this.postedFields > 0) this.storeFields(slot, a, b, c, d, e, f);
   }
 
@@ -338,6 +340,16 @@ export class ShardEngine {
   emitBody(type: MessageType, body: unknown, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0): void {
     // The body is kept until the next flush, so it must be a copy of its own.
     this.record(type, true, copyValue(body, `the body of record '${type.name}'`), a, b, c, d, e, f);
+  }
+
+  emitRow(type: RowType, numbers: Float64Array): void {
+    if (numbers.length !== type.fields.length)
+      throw new KernelError('bad-value', `row '${type.name}' was given ${numbers.length} numbers; it needs ${type.fields.length}`);
+    const number = this.beginRecord(type);
+    const hash = this.scratchHash;
+    for (let column = 0; column < numbers.length; column++) hash.number(numbers[column] as number);
+    this.endRecord();
+    if (this.keepRecords) this.records.appendRow(this.now, this.step, this.self, number, type, numbers);
   }
 
   promiseSilence(destination: ActorId, untilNs: number): void {
@@ -500,15 +512,8 @@ export class ShardEngine {
     e: number,
     f: number,
   ): void {
-    const line = this.self * 3;
-    const number = this.recordLines[line + 2] as number;
-    this.recordLines[line + 2] = number + 1;
+    const number = this.beginRecord(type);
     const hash = this.scratchHash;
-    hash.a = this.recordLines[line] as number;
-    hash.b = this.recordLines[line + 1] as number;
-    hash.number(this.now);
-    hash.word(this.step);
-    hash.word(nameHash(type.name));
     const fieldCount = type.fields.length;
     if (fieldCount > 0) hash.number(a);
     if (fieldCount > 1) hash.number(b);
@@ -517,11 +522,29 @@ export class ShardEngine {
     if (fieldCount > 4) hash.number(e);
     if (fieldCount > 5) hash.number(f);
     if (hasBody) hash.value(body);
-    this.recordLines[line] = hash.a;
-    this.recordLines[line + 1] = hash.b;
+    this.endRecord();
     if (!this.keepRecords) return;
     this.records.append(this.now, this.step, this.self, number, type, hasBody, a, b, c, d, e, f);
     if (hasBody) this.records.appendBody(body);
+  }
+
+  /** Counts a record of the actor at work and begins its part of the actor's record hash; returns its number. */
+  private beginRecord(type: { readonly name: string; readonly declaration: number }): number {
+    const line = this.self * 3;
+    const number = this.recordLines[line + 2] as number;
+    this.recordLines[line + 2] = number + 1;
+    const hash = this.scratchHash;
+    hash.a = this.recordLines[line] as number;
+    hash.b = this.recordLines[line + 1] as number;
+    hash.number(this.now);
+    hash.word(this.step);
+    hash.word((this.recordHashes[type.declaration] ??= nameHash(type.name)));
+    return number;
+  }
+
+  private endRecord(): void {
+    this.recordLines[this.self * 3] = this.scratchHash.a;
+    this.recordLines[this.self * 3 + 1] = this.scratchHash.b;
   }
 
   private sweepCancelled(): void {

@@ -206,7 +206,7 @@ class WorkerHost implements LoopHost {
     if (this.#task.keepRecords) {
       const { typeNames, packed } = engine.records.pack();
       const bytes = packed.byteLength;
-      this.#post({ kind: 'records', typeNames, packed, throughNs }, [packed.buffer]);
+      this.#post({ kind: 'records', typeNames, packed, throughNs });
       this.#holdForSink(bytes);
     }
     if (this.#windows.length > 0) this.#post({ kind: 'windows', columns: Float64Array.from(this.#windows) });
@@ -237,7 +237,11 @@ class WorkerHost implements LoopHost {
     };
   }
 
-  #post(report: ShardReport, transfer: readonly ArrayBuffer[] = []): void {
-    this.#task.port.postMessage(report, transfer);
+  /**
+   * Reports are copied, never transferred: the first array buffer that is detached takes all code that V8 has optimised for typed arrays on this
+   * thread with it, and what is compiled afterwards checks every access.
+   */
+  #post(report: ShardReport): void {
+    this.#task.port.postMessage(report);
   }
 }

@@ -1,6 +1,6 @@
 import type { Context } from './actor.js';
 import { KernelError } from './errors.js';
-import type { ActorId, MessageType } from './message.js';
+import type { ActorId, MessageType, RowType } from './message.js';
 import { checkTree } from './plain-check.js';
 import { copyValue } from './plain-data.js';
 
@@ -19,8 +19,8 @@ export function strictContext(engine: Context): Context {
     },
     sendBody(to: ActorId, type: MessageType, delayNs: number, body: unknown, ...fields: number[]) {
       checkFields(type, true, fields);
-      checkTree(body, type);
-      engine.sendBody(to, type, delayNs, copyValue(body, type.name) as never, ...fields);
+      if (body !== undefined) checkTree(body, type);
+      engine.sendBody(to, type, delayNs, (body === undefined ? undefined : copyValue(body, type.name)) as never, ...fields);
     },
     timer(type: MessageType<string, readonly string[], never>, delayNs: number, ...fields: number[]) {
       checkFields(type, false, fields);
@@ -34,6 +34,7 @@ export function strictContext(engine: Context): Context {
       checkFields(type, true, fields);
       engine.emitBody(type, body as never, ...fields);
     },
+    emitRow: (type: RowType, numbers: Float64Array) => engine.emitRow(type, numbers),
     cancelTimer: (timer: number) => engine.cancelTimer(timer),
     random: (stream: string) => engine.random(stream),
     promiseSilence: (destination: ActorId<never>, untilNs: number) => engine.promiseSilence(destination, untilNs),

@@ -7,11 +7,12 @@ const empty = -1;
 /** Finds a pending timer's slot by its owner and sequence number: open addressing over slots, the keys being the slab's own. */
 export class TimerTable {
   private readonly slab: EventSlab;
-  private slots = new Int32Array(64).fill(empty);
+  private slots = new Int32Array(32).fill(empty);
   private count = 0;
 
   constructor(slab: EventSlab) {
     this.slab = slab;
+    this.grow(); // Once at birth, as the slab does, and why.
   }
 
   add(slot: number): void {

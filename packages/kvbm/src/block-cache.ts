@@ -51,8 +51,8 @@ export function createBlockCache(
   }
   const policy = evictionPolicy(policyName);
   const parameters = evictionParameters(policy, policyParameters);
-  const columns = 16;
-  return {
+  const columns = 8;
+  const cache: BlockCache = {
     policyName,
     policyState: policy.createState(capacityBlocks, columns, parameters),
     parameters,
@@ -73,6 +73,8 @@ export function createBlockCache(
     blocks: new Int32Array(columns),
     refs: new Int32Array(columns),
   };
+  widenColumns(cache); // Once at birth, as createBlockPool does, and why.
+  return cache;
 }
 
 /** Node of the block with this identity, or -1, in a cache without chains: all its blocks came by `storeNode`. */

@@ -1,4 +1,5 @@
 import { type BlockCache, createBlockCache } from './block-cache.js';
+import { widenInt32, widenUint8 } from './columns.js';
 
 /** State of a sequence number. */
 export const SEQUENCE_FREE = 0;
@@ -60,8 +61,8 @@ export function createBlockPool(options: BlockPoolOptions): BlockPool {
   if (!(Number.isInteger(blockTokens) && blockTokens >= 1)) {
     throw new RangeError(`block of ${blockTokens} tokens: must be an integer of 1 or more`);
   }
-  const rows = 16;
-  return {
+  const rows = 8;
+  const pool: BlockPool = {
     cache: createBlockCache(capacityBlocks, options.policy, options.policyParameters),
     capacityBlocks,
     blockTokens,
@@ -83,6 +84,24 @@ export function createBlockPool(options: BlockPoolOptions): BlockPool {
     foundBlocks: 0,
     evictedBlocks: 0,
   };
+  // Once at birth: V8 takes a column for constant until it is first replaced, and then throws the code that did away.
+  widenSequences(pool);
+  return pool;
+}
+
+export function widenSequences(pool: BlockPool): void {
+  if (pool.sequences >= pool.sequenceLimit) {
+    throw new RangeError(
+      `block pool: ${pool.sequences} sequences at a limit of ${pool.sequenceLimit}; release some or raise sequenceLimit`,
+    );
+  }
+  const rows = pool.states.length * 2;
+  pool.states = widenUint8(pool.states, rows);
+  pool.tails = widenInt32(pool.tails, rows);
+  pool.identified = widenInt32(pool.identified, rows);
+  pool.privates = widenInt32(pool.privates, rows);
+  pool.tokens = widenInt32(pool.tokens, rows);
+  pool.hits = widenInt32(pool.hits, rows);
 }
 
 /** Blocks that nothing occupies. */

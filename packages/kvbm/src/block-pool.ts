@@ -7,8 +7,8 @@ import {
   SEQUENCE_FREE,
   SEQUENCE_SUSPENDED,
   sequenceBlocks,
+  widenSequences,
 } from './block-pool-state.js';
-import { widenInt32, widenUint8 } from './columns.js';
 import { KV_CLEARED, KV_STORED, type KvEventBuffer, pushKvEvent } from './kv-events.js';
 
 /** Leading blocks of the chain that are in the cache, without any effect. The last token of a prompt is always computed: see `openSequence`. */
@@ -289,19 +289,4 @@ function takeSequence(pool: BlockPool): number {
   pool.states[sequence] = SEQUENCE_ACTIVE;
   pool.activeSequences++;
   return sequence;
-}
-
-function widenSequences(pool: BlockPool): void {
-  if (pool.sequences >= pool.sequenceLimit) {
-    throw new RangeError(
-      `block pool: ${pool.sequences} sequences at a limit of ${pool.sequenceLimit}; release some or raise sequenceLimit`,
-    );
-  }
-  const rows = pool.states.length * 2;
-  pool.states = widenUint8(pool.states, rows);
-  pool.tails = widenInt32(pool.tails, rows);
-  pool.identified = widenInt32(pool.identified, rows);
-  pool.privates = widenInt32(pool.privates, rows);
-  pool.tokens = widenInt32(pool.tokens, rows);
-  pool.hits = widenInt32(pool.hits, rows);
 }

@@ -1,5 +1,5 @@
 import { clusterProgram, loadWorkload, planCluster, readScenario, type Scenario, seriesPeriodNs } from '@braess/cluster';
-import { engineRole, type FrontendState, type RequestRow, RequestRowReader, steerFrontend } from '@braess/control';
+import { engineRole, type FrontendState, requestEnded, requestRowOf, steerFrontend } from '@braess/control';
 import { type PairedRatio, pairedRatio } from '@braess/games';
 import { modelOf, type RunRecord, Simulation } from '@braess/kernel';
 import { readManifest, readSummary } from '@braess/telemetry';
@@ -167,10 +167,9 @@ class MomentSearch {
     const fork = this.#run.fork({ keepRecords: true });
     const steering = steerFrontend(fork.stateOf(this.#frontend) as FrontendState, engines);
     const latencies = new Map<number, number>();
-    const rows = new RequestRowReader();
     for (let untilNs = fork.nowNs + strideNs; untilNs < this.#run.nowNs + horizonNs; untilNs += strideNs) {
       fork.runUntil(untilNs);
-      for (const record of fork.takeRecords()) this.#take(record, rows, latencies);
+      for (const record of fork.takeRecords()) this.#take(record, latencies);
       if (steering.chosen.length < engines.length) continue;
       this.#counted ??= new Set([...this.#inFlight, ...steering.requests]);
       let total = 0;
@@ -186,14 +185,15 @@ class MomentSearch {
     return undefined;
   }
 
-  #take(record: RunRecord, rows: RequestRowReader, latencies: Map<number, number>): void {
+  #take(record: RunRecord, latencies: Map<number, number>): void {
     if (this.#byClient) {
       if (record.type !== 'clientRequest') return;
       const [request, , cameNs] = record.fields as [number, number, number];
       latencies.set(request, (record.timeNs - cameNs) / 1e9);
       return;
     }
-    const row: RequestRow | undefined = rows.read(record);
-    if (row !== undefined) latencies.set(row.requestId, (row.endNs - row.arrivalNs) / 1e9);
+    if (record.type !== requestEnded.name) return;
+    const { requestId, arrivalNs, endNs } = requestRowOf(record);
+    latencies.set(requestId, (endNs - arrivalNs) / 1e9);
   }
 }

@@ -171,7 +171,7 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     pool: options.pool,
     speedFactor: 1,
     nextSpeedFactor: 1,
-    requests: createRequestTable(16),
+    requests: grownRequestTable(8),
     waiting: createLevels(),
     ready: createLevels(),
     running: new Int32Array(rules.maxSequences),
@@ -223,6 +223,16 @@ export function heldBlocks<Pool>(engine: EngineState<Pool>, slot: number): numbe
   if (state === slotState.free || state === slotState.waiting) return 0;
   const tokens = state === slotState.decoding ? computedTokens(engine, slot) : table.targetTokens[slot]!;
   return Math.ceil(tokens / engine.rules.blockTokens);
+}
+
+/**
+ * Grown once at birth. V8 takes a column for constant until it is first replaced, and throws all code that did away then: that had better be before
+ * there is any.
+ */
+function grownRequestTable(capacity: number): RequestTable {
+  const table = createRequestTable(capacity);
+  growRequestTable(table);
+  return table;
 }
 
 function createRequestTable(capacity: number): RequestTable {

@@ -1,3 +1,4 @@
+import type { PromptBlocks } from '@braess/protocol';
 import { chainHash, expandBlocks } from './block-identity.js';
 import type { RequestTable } from './requests.js';
 
@@ -58,8 +59,8 @@ function linkTurns(table: RequestTable): { nextTurn: Int32Array; waitsForAnswer:
 let expanded = new Float64Array(1024);
 
 /** Identities of a request's full prompt blocks at the engines' block size, chained; null for a row without hashes. */
-export function promptChain(table: RequestTable, row: number, blockTokens: number): Float64Array | null {
-  if (table.blockTokens === 0 || table.blockOffsets[row + 1] === table.blockOffsets[row]) return null;
+export function promptChain(table: RequestTable, row: number, blockTokens: number): PromptBlocks {
+  if (table.blockTokens === 0 || table.blockOffsets[row + 1] === table.blockOffsets[row]) return undefined;
   const blocks = Math.ceil(table.inputTokens[row]! / blockTokens);
   if (blocks > expanded.length) expanded = new Float64Array(Math.max(blocks, 2 * expanded.length));
   expandBlocks(table, row, blockTokens, expanded);

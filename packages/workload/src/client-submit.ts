@@ -33,7 +33,7 @@ export function submitRow(options: ClientOptions, state: FrontendChoice, context
     frontend as ActorId,
     submit,
     options.submitDelayNs,
-    { chain: promptChain(table, row, options.blockTokens) },
+    promptChain(table, row, options.blockTokens),
     row,
     table.inputTokens[row]!,
     table.outputTokens[row]!,

@@ -1,5 +1,6 @@
 import { type ActorKind, actorKind, KernelError, message } from '@braess/kernel';
 import {
+  answerBegun,
   cancel,
   engineState,
   finished,
@@ -9,6 +10,7 @@ import {
   loadReport,
   oracleKnowledge,
   outcome,
+  type PromptBlocks,
   prefillBegun,
   prefilled,
   refused,
@@ -64,6 +66,7 @@ const messages = {
   cancel,
   prefillBegun,
   prefilled,
+  answerBegun,
   tierHits,
   firstToken,
   kvArrived,
@@ -142,14 +145,19 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
       prefilled: (state: FrontendState, view, context) => {
         const slot = slotAt(state, view.request, view.sender);
         if (slot < 0) return;
+        notePrefilled(state, slot, view.startNs, view.endNs, view.hitTokens);
         const { slots } = state;
-        slots.prefillStartNs[slot] = view.startNs;
-        slots.prefillEndNs[slot] = view.endNs;
-        const hits = 4 * slot;
-        slots.hitTokens[hits] = view.hitTokens - slots.hitTokens[hits + 1]! - slots.hitTokens[hits + 2]! - slots.hitTokens[hits + 3]!;
         slots.avoidEngine[slot] = -1;
         release(desk, state, slot, charge.prefillTokens | charge.prefillEngine);
         if (!completeEarly(desk, state, context, slot)) placeDecode(desk, state, context, slot);
+        drainQueues(desk, state, context);
+      },
+      answerBegun: (state: FrontendState, view, context) => {
+        const slot = slotAt(state, view.request, view.sender);
+        if (slot < 0) return;
+        notePrefilled(state, slot, view.startNs, view.atNs, view.hitTokens);
+        noteFirstToken(settings, state, context, slot, view.atNs);
+        release(desk, state, slot, charge.prefillTokens);
         drainQueues(desk, state, context);
       },
       kvArrived: (state: FrontendState, view) => {
@@ -159,20 +167,14 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
       firstToken: (state: FrontendState, view, context) => {
         const slot = slotAt(state, view.request, view.sender);
         if (slot < 0) return;
+        noteFirstToken(settings, state, context, slot, view.atNs);
         const { slots } = state;
-        const isFirst = slots.firstTokenNs[slot]! < 0;
-        slots.firstTokenNs[slot] = view.atNs;
-        if (isFirst) watchFirstToken(settings, state, context, slot);
-        slots.generatedTokens[slot] = 1;
         slots.transferStartNs[slot] = view.transferStartNs;
         slots.transferEndNs[slot] = view.transferEndNs;
         slots.transferBytes[slot] = view.transferBytes;
         slots.networkTier[slot] = view.networkTier;
         release(desk, state, slot, charge.transfer);
         judgeOracle(desk, state, context, slot);
-        if ((slots.charges[slot]! & charge.prefillTokens) === 0) return;
-        release(desk, state, slot, charge.prefillTokens);
-        drainQueues(desk, state, context);
       },
       tokens: (state: FrontendState, view, context) => {
         const slot = slotAt(state, view.request, view.sender);
@@ -192,8 +194,9 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         // An engine may confirm a cancel: the request was settled when the cancel was sent.
         if (slot < 0 || view.outcome === outcome.cancelled) return;
         if (view.outcome === outcome.completed) {
-          takeAccount(state, slot, view);
-          settle(desk, state, context, slot, outcome.completed, recordedReason.none, view.lastTokenNs, view.body.maxGapNs);
+          state.slots.generatedTokens[slot] = view.outputTokens;
+          state.slots.preemptions[slot] = view.preemptions;
+          settle(desk, state, context, slot, outcome.completed, recordedReason.none, view.lastTokenNs, view.maxGapNs);
         } else loseAttempt(desk, state, context, slot);
         drainQueues(desk, state, context);
       },
@@ -266,7 +269,7 @@ interface Submitted {
   readonly tenant: number;
   readonly priority: number;
   readonly deadlineNs: number;
-  readonly body: { readonly chain: Float64Array | null };
+  readonly body: PromptBlocks;
 }
 
 function takeRequest(state: FrontendState, view: Submitted, context: FrontendContext): number {
@@ -287,7 +290,7 @@ function takeRequest(state: FrontendState, view: Submitted, context: FrontendCon
   slots.priority[slot] = view.priority;
   slots.deadlineNs[slot] = view.deadlineNs;
   slots.arrivalNs[slot] = context.now;
-  slots.bodies[slot] = view.body;
+  slots.chains[slot] = view.body;
   if (view.deadlineNs >= 0)
     slots.deadlineTimer[slot] = context.timer(deadlinePassed, Math.max(0, view.deadlineNs - context.now), view.request);
   return slot;
@@ -327,25 +330,24 @@ function isEngine(engines: EngineColumns, engine: number, actor: number): boolea
   return engine >= 0 && engines.actors[engine] === actor;
 }
 
-interface Finished {
-  readonly firstTokenNs: number;
-  readonly outputTokens: number;
-  readonly body: {
-    readonly hitTokens: Float64Array;
-    readonly prefillStartNs: number;
-    readonly prefillEndNs: number;
-    readonly preemptions: number;
-  };
+/** The prompt is computed; `hitTokens` counts all tiers, and what the lower ones gave was told before. */
+function notePrefilled({ slots }: FrontendState, slot: number, startNs: number, endNs: number, hitTokens: number): void {
+  slots.prefillStartNs[slot] = startNs;
+  slots.prefillEndNs[slot] = endNs;
+  const hits = 4 * slot;
+  slots.hitTokens[hits] = hitTokens - slots.hitTokens[hits + 1]! - slots.hitTokens[hits + 2]! - slots.hitTokens[hits + 3]!;
 }
 
-function takeAccount(state: FrontendState, slot: number, view: Finished): void {
+function noteFirstToken(
+  settings: FrontendDesk['settings'],
+  state: FrontendState,
+  context: FrontendContext,
+  slot: number,
+  atNs: number,
+): void {
   const { slots } = state;
-  const { hitTokens, prefillStartNs, prefillEndNs, preemptions } = view.body;
-  slots.firstTokenNs[slot] = view.firstTokenNs;
-  slots.generatedTokens[slot] = view.outputTokens;
-  slots.preemptions[slot] = preemptions;
-  if (slots.stage[slot] !== slotStage.aggregated) return; // The prefill engine has told the rest.
-  slots.prefillStartNs[slot] = prefillStartNs;
-  slots.prefillEndNs[slot] = prefillEndNs;
-  for (let tier = 0; tier < 4; tier++) slots.hitTokens[4 * slot + tier] = hitTokens[tier]!;
+  const isFirst = slots.firstTokenNs[slot]! < 0;
+  slots.firstTokenNs[slot] = atNs;
+  if (isFirst) watchFirstToken(settings, state, context, slot);
+  slots.generatedTokens[slot] = 1;
 }

@@ -1,5 +1,5 @@
 import { message } from '@braess/kernel';
-import { cancel, decode, outcome, type PromptBlocks, prefill } from '@braess/protocol';
+import { cancel, decode, outcome, prefill } from '@braess/protocol';
 import { siteOf } from '../oracle/site.js';
 import { chargeDecode, chargePrefill, chargeTransfer, noteLoadChange, release } from './account.js';
 import { decodeQueueOf, waitingRequests } from './decode-queues.js';
@@ -92,7 +92,7 @@ function dispatchFirst(desk: FrontendDesk, state: FrontendState, context: Fronte
     engines.actors[engine]!,
     prefill,
     engineDelayNs,
-    slots.bodies[slot] as PromptBlocks,
+    slots.chains[slot],
     slots.request[slot]!,
     slots.inputTokens[slot]!,
     slots.outputTokens[slot]!,
@@ -115,7 +115,7 @@ export function dispatchDecode(desk: FrontendDesk, state: FrontendState, context
     engines.actors[engine]!,
     decode,
     desk.settings.engineDelayNs,
-    slots.bodies[slot] as PromptBlocks,
+    slots.chains[slot],
     slots.request[slot]!,
     slots.inputTokens[slot]!,
     slots.outputTokens[slot]!,

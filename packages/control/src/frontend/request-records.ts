@@ -1,49 +1,6 @@
-import { body, type MessageType, type RunRecord, record } from '@braess/kernel';
+import { body, type MessageType, type RunRecord, record, rowRecord } from '@braess/kernel';
 
-/**
- * One request's row leaves the frontend as a few records of numbers, in this order and one right after the other: `requestHits` and `requestTransfer`
- * where there is something to say, `requestTimes`, `requestPlace`, and `requestEnded` last, at the time the outcome was known. Six-number records
- * cost a tenth of one with a body, which is copied, packed and unpacked. Ids are actor ids; times ns, -1 for never.
- */
-export const requestHits = record('requestHits', ['request', 'cachedTokensG1', 'cachedTokensG2', 'cachedTokensG3', 'cachedTokensG4']);
-export const requestTransfer = record('requestTransfer', ['request', 'transferStartNs', 'transferEndNs', 'transferBytes', 'networkTier']);
-export const requestTimes = record('requestTimes', [
-  'arrivalNs',
-  'queuedNs',
-  'prefillStartNs',
-  'prefillEndNs',
-  'firstTokenNs',
-  'lastTokenNs',
-]);
-export const requestPlace = record('requestPlace', [
-  'prefillWorkerId',
-  'decodeWorkerId',
-  'inputTokens',
-  'outputTokens',
-  'maxItlNs',
-  'preemptions',
-]);
-export const requestEnded = record('requestEnded', ['request', 'tenant', 'outcome', 'reason', 'attempts']);
-
-/** A request has reached a frontend; with `requestEnded` it makes the books balance: in flight = arrived - ended. */
-export const requestArrived = record('requestArrived', ['request', 'tenant', 'inputTokens', 'priority']);
-
-/** Outcomes and reasons as the run folder's requests table counts them. */
-export const recordedOutcome = { inFlight: 0, completed: 1, rejected: 2, failed: 3 } as const;
-export const recordedReason = {
-  none: 0,
-  queueFull: 1,
-  tooLong: 2,
-  noWorker: 3,
-  timeout: 4,
-  cancelled: 5,
-  workerLost: 6,
-  transferLost: 7,
-  admission: 8,
-  other: 9,
-} as const;
-
-/** One request's life, named as the columns of the run folder's requests table. */
+/** One request's life, named as the columns of the run folder's requests table. Ids are actor ids; times ns, -1 for never. */
 export interface RequestRow {
   requestId: number;
   tenantId: number;
@@ -73,94 +30,85 @@ export interface RequestRow {
   maxItlNs: number;
 }
 
-/** Puts rows together from a run's merged records: `read` gives the row when its last record has come, else undefined. The row object is reused. */
-export class RequestRowReader {
-  readonly #row: RequestRow = emptyRow();
-  #hasHits = false;
-  #hasTransfer = false;
+/** The columns of `requestEnded`, in order: a request's row less `endNs`, which is the record's own time. */
+const requestColumns = [
+  'requestId',
+  'tenantId',
+  'outcome',
+  'reason',
+  'attempts',
+  'preemptions',
+  'networkTier',
+  'prefillWorkerId',
+  'decodeWorkerId',
+  'inputTokens',
+  'outputTokens',
+  'cachedTokensG1',
+  'cachedTokensG2',
+  'cachedTokensG3',
+  'cachedTokensG4',
+  'transferBytes',
+  'arrivalNs',
+  'queuedNs',
+  'prefillStartNs',
+  'prefillEndNs',
+  'transferStartNs',
+  'transferEndNs',
+  'firstTokenNs',
+  'lastTokenNs',
+  'maxItlNs',
+] as const satisfies readonly Exclude<keyof RequestRow, 'endNs'>[];
 
-  read(run: RunRecord): RequestRow | undefined {
-    const row = this.#row;
-    const { fields } = run;
-    switch (run.type) {
-      case requestHits.name:
-        row.cachedTokensG1 = fields[1]!;
-        row.cachedTokensG2 = fields[2]!;
-        row.cachedTokensG3 = fields[3]!;
-        row.cachedTokensG4 = fields[4]!;
-        this.#hasHits = true;
-        return undefined;
-      case requestTransfer.name:
-        row.transferStartNs = fields[1]!;
-        row.transferEndNs = fields[2]!;
-        row.transferBytes = fields[3]!;
-        row.networkTier = fields[4]!;
-        this.#hasTransfer = true;
-        return undefined;
-      case requestTimes.name:
-        row.arrivalNs = fields[0]!;
-        row.queuedNs = fields[1]!;
-        row.prefillStartNs = fields[2]!;
-        row.prefillEndNs = fields[3]!;
-        row.firstTokenNs = fields[4]!;
-        row.lastTokenNs = fields[5]!;
-        return undefined;
-      case requestPlace.name:
-        row.prefillWorkerId = fields[0]!;
-        row.decodeWorkerId = fields[1]!;
-        row.inputTokens = fields[2]!;
-        row.outputTokens = fields[3]!;
-        row.maxItlNs = fields[4]!;
-        row.preemptions = fields[5]!;
-        return undefined;
-      case requestEnded.name:
-        return this.#finish(run);
-      default:
-        return undefined;
-    }
-  }
+/** One request's row, at the time its outcome is known. */
+export const requestEnded = rowRecord('requestEnded', requestColumns);
 
-  #finish(run: RunRecord): RequestRow {
-    const row = this.#row;
-    if (!this.#hasHits) Object.assign(row, noHits);
-    if (!this.#hasTransfer) Object.assign(row, noTransfer);
-    this.#hasHits = false;
-    this.#hasTransfer = false;
-    row.requestId = run.fields[0]!;
-    row.tenantId = run.fields[1]!;
-    row.outcome = run.fields[2]!;
-    row.reason = run.fields[3]!;
-    row.attempts = run.fields[4]!;
-    row.endNs = run.timeNs;
-    return row;
-  }
-}
+/** A request has reached a frontend; with `requestEnded` it makes the books balance: in flight = arrived - ended. */
+export const requestArrived = record('requestArrived', ['request', 'tenant', 'inputTokens', 'priority']);
 
-const noHits = { cachedTokensG1: 0, cachedTokensG2: 0, cachedTokensG3: 0, cachedTokensG4: 0 };
-const noTransfer = { transferStartNs: -1, transferEndNs: -1, transferBytes: 0, networkTier: -1 };
+/** Outcomes and reasons as the run folder's requests table counts them. */
+export const recordedOutcome = { inFlight: 0, completed: 1, rejected: 2, failed: 3 } as const;
+export const recordedReason = {
+  none: 0,
+  queueFull: 1,
+  tooLong: 2,
+  noWorker: 3,
+  timeout: 4,
+  cancelled: 5,
+  workerLost: 6,
+  transferLost: 7,
+  admission: 8,
+  other: 9,
+} as const;
 
-function emptyRow(): RequestRow {
+/** The row of a `requestEnded` record. */
+export function requestRowOf({ fields, timeNs }: RunRecord): RequestRow {
   return {
-    requestId: 0,
-    tenantId: 0,
-    outcome: recordedOutcome.inFlight,
-    reason: recordedReason.none,
-    attempts: 1,
-    preemptions: 0,
-    prefillWorkerId: -1,
-    decodeWorkerId: -1,
-    inputTokens: 0,
-    outputTokens: 0,
-    ...noHits,
-    ...noTransfer,
-    arrivalNs: -1,
-    queuedNs: -1,
-    prefillStartNs: -1,
-    prefillEndNs: -1,
-    firstTokenNs: -1,
-    lastTokenNs: -1,
-    endNs: -1,
-    maxItlNs: -1,
+    requestId: fields[0]!,
+    tenantId: fields[1]!,
+    outcome: fields[2]!,
+    reason: fields[3]!,
+    attempts: fields[4]!,
+    preemptions: fields[5]!,
+    networkTier: fields[6]!,
+    prefillWorkerId: fields[7]!,
+    decodeWorkerId: fields[8]!,
+    inputTokens: fields[9]!,
+    outputTokens: fields[10]!,
+    cachedTokensG1: fields[11]!,
+    cachedTokensG2: fields[12]!,
+    cachedTokensG3: fields[13]!,
+    cachedTokensG4: fields[14]!,
+    transferBytes: fields[15]!,
+    arrivalNs: fields[16]!,
+    queuedNs: fields[17]!,
+    prefillStartNs: fields[18]!,
+    prefillEndNs: fields[19]!,
+    transferStartNs: fields[20]!,
+    transferEndNs: fields[21]!,
+    firstTokenNs: fields[22]!,
+    lastTokenNs: fields[23]!,
+    maxItlNs: fields[24]!,
+    endNs: timeNs,
   };
 }
 

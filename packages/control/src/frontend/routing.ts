@@ -165,8 +165,8 @@ function fillView(desk: FrontendDesk, state: FrontendState, context: FrontendCon
 /** Leading blocks of the prompt that each engine holds, into the view; the most that any engine holds is `bestOverlap`'s to find. */
 function readOverlap(desk: FrontendDesk, state: FrontendState, slot: number): void {
   const { overlap } = desk.settings;
-  const chain = state.slots.bodies[slot]?.chain;
-  if (overlap === undefined || chain === null || chain === undefined || chain.length === 0) return;
+  const chain = state.slots.chains[slot];
+  if (overlap === undefined || chain === undefined || chain.length === 0) return;
   overlap.overlap(state.overlap, chain, desk.overlap);
   desk.view.overlapBlocks = desk.overlap;
 }

@@ -2,7 +2,7 @@ import { outcome, settled } from '@braess/protocol';
 import { noteLoadChange, release } from './account.js';
 import { decodeQueueOf } from './decode-queues.js';
 import { watchOracle } from './oracle-watch.js';
-import { recordedOutcome, requestEnded, requestHits, requestPlace, requestTimes, requestTransfer } from './request-records.js';
+import { recordedOutcome, requestEnded } from './request-records.js';
 import { allCharges, freeSlot, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { removeWaiting } from './waiting-queue.js';
@@ -73,6 +73,9 @@ function recorded(ended: number): number {
   return ended === outcome.rejected ? recordedOutcome.rejected : recordedOutcome.failed;
 }
 
+/** Reused; never state. Its places are the columns of `requestEnded`. */
+const row = new Float64Array(requestEnded.fields.length);
+
 function emitRequest(
   state: FrontendState,
   context: FrontendContext,
@@ -83,40 +86,35 @@ function emitRequest(
   maxGapNs: number,
 ): void {
   const { slots, engines } = state;
-  const { hitTokens } = slots;
-  const request = slots.request[slot]!;
   const hits = 4 * slot;
-  if (hitTokens[hits]! + hitTokens[hits + 1]! + hitTokens[hits + 2]! + hitTokens[hits + 3]! > 0)
-    context.emit(requestHits, request, hitTokens[hits]!, hitTokens[hits + 1]!, hitTokens[hits + 2]!, hitTokens[hits + 3]!);
-  if (slots.transferStartNs[slot]! >= 0)
-    context.emit(
-      requestTransfer,
-      request,
-      slots.transferStartNs[slot]!,
-      slots.transferEndNs[slot]!,
-      slots.transferBytes[slot]!,
-      slots.networkTier[slot]!,
-    );
-  context.emit(
-    requestTimes,
-    slots.arrivalNs[slot]!,
-    slots.queuedNs[slot]!,
-    slots.prefillStartNs[slot]!,
-    slots.prefillEndNs[slot]!,
-    slots.firstTokenNs[slot]!,
-    lastTokenNs,
-  );
   const prefillEngine = slots.prefillEngine[slot]!;
   const aggregated = prefillEngine >= 0 && slots.stage[slot] === slotStage.aggregated;
   const decodeEngine = aggregated ? prefillEngine : slots.decodeEngine[slot]!;
-  context.emit(
-    requestPlace,
-    prefillEngine < 0 ? -1 : engines.actors[prefillEngine]!,
-    decodeEngine < 0 ? -1 : engines.actors[decodeEngine]!,
-    slots.inputTokens[slot]!,
-    slots.generatedTokens[slot]!,
-    maxGapNs,
-    slots.preemptions[slot]!,
-  );
-  context.emit(requestEnded, request, slots.tenant[slot]!, ended, reason, slots.attempts[slot]!);
+  const moved = slots.transferStartNs[slot]! >= 0;
+  row[0] = slots.request[slot]!;
+  row[1] = slots.tenant[slot]!;
+  row[2] = ended;
+  row[3] = reason;
+  row[4] = slots.attempts[slot]!;
+  row[5] = slots.preemptions[slot]!;
+  row[6] = moved ? slots.networkTier[slot]! : -1;
+  row[7] = prefillEngine < 0 ? -1 : engines.actors[prefillEngine]!;
+  row[8] = decodeEngine < 0 ? -1 : engines.actors[decodeEngine]!;
+  row[9] = slots.inputTokens[slot]!;
+  row[10] = slots.generatedTokens[slot]!;
+  row[11] = slots.hitTokens[hits]!;
+  row[12] = slots.hitTokens[hits + 1]!;
+  row[13] = slots.hitTokens[hits + 2]!;
+  row[14] = slots.hitTokens[hits + 3]!;
+  row[15] = moved ? slots.transferBytes[slot]! : 0;
+  row[16] = slots.arrivalNs[slot]!;
+  row[17] = slots.queuedNs[slot]!;
+  row[18] = slots.prefillStartNs[slot]!;
+  row[19] = slots.prefillEndNs[slot]!;
+  row[20] = slots.transferStartNs[slot]!;
+  row[21] = moved ? slots.transferEndNs[slot]! : -1;
+  row[22] = slots.firstTokenNs[slot]!;
+  row[23] = lastTokenNs;
+  row[24] = maxGapNs;
+  context.emitRow(requestEnded, row);
 }

@@ -49,10 +49,18 @@ export interface RequestSlots {
   hitTokens: Int32Array;
   /** Place in the waiting queue, -1 outside. */
   heapPlace: Int32Array;
-  bodies: (PromptBlocks | null)[];
+  /** What identifies the blocks of each prompt. */
+  chains: PromptBlocks[];
 }
 
-export function createSlots(capacity: number): RequestSlots {
+/** Grown once at birth: V8 takes a column for constant until it is first replaced, and then throws the code that did away. */
+export function grownSlots(capacity: number): RequestSlots {
+  const slots = createSlots(capacity);
+  growSlots(slots);
+  return slots;
+}
+
+function createSlots(capacity: number): RequestSlots {
   return {
     capacity,
     used: 0,
@@ -88,7 +96,7 @@ export function createSlots(capacity: number): RequestSlots {
     generatedTokens: new Int32Array(capacity),
     hitTokens: new Int32Array(4 * capacity),
     heapPlace: new Int32Array(capacity),
-    bodies: [],
+    chains: [],
   };
 }
 
@@ -129,7 +137,7 @@ export function forgetProgress(slots: RequestSlots, slot: number): void {
 
 export function freeSlot(slots: RequestSlots, slot: number): void {
   slots.stage[slot] = slotStage.free;
-  slots.bodies[slot] = null;
+  slots.chains[slot] = undefined;
   slots.freeSlots.push(slot);
 }
 
@@ -139,5 +147,5 @@ function growSlots(slots: RequestSlots): void {
     const column = larger[key];
     if (typeof column !== 'number' && !Array.isArray(column)) column.set(slots[key] as never);
   }
-  Object.assign(slots, { ...larger, used: slots.used, freeSlots: slots.freeSlots, bodies: slots.bodies });
+  Object.assign(slots, { ...larger, used: slots.used, freeSlots: slots.freeSlots, chains: slots.chains });
 }

@@ -8,7 +8,7 @@ import { createEngineColumns, type EngineColumns, engineRole, engineStatus } fro
 import { createFairOrder, type FairOrder } from './fair-order.js';
 import type { FrontendSettings } from './options.js';
 import { createOracleSeen, type OracleSeen } from './oracle-watch.js';
-import { createSlots, type RequestSlots } from './slots.js';
+import { grownSlots, type RequestSlots } from './slots.js';
 import type { Steering } from './steering.js';
 import { createWaitingQueue, type WaitingQueue } from './waiting-queue.js';
 import { createWatch, type FrontendWatch } from './watch.js';
@@ -88,7 +88,7 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
   const { prefillRouter, decodeRouter, admission } = settings;
   const state: FrontendState = {
     engines,
-    slots: createSlots(64),
+    slots: grownSlots(32),
     slotOf: new Map(),
     firstQueue: createWaitingQueue(settings.queue.limit),
     // What is prefilled was let in already; the table of requests in flight bounds it.

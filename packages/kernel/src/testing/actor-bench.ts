@@ -1,7 +1,7 @@
 import type { ActorKind, Context, TimerId } from '../actor.js';
 import { KernelError } from '../errors.js';
 import { slotLayout } from '../event-slab.js';
-import { type ActorId, type BodyOf, createView, type FieldValues, type MessageType } from '../message.js';
+import { type ActorId, type BodyOf, createView, type FieldValues, type MessageType, type RowType } from '../message.js';
 import { ActorReference } from '../model.js';
 import { copyValue } from '../plain-data.js';
 import { RandomStreams } from '../random-streams.js';
@@ -284,6 +284,9 @@ export class DrivenActor {
       },
       emit: (type: MessageType, ...fields: number[]) => actor.#emit(type, fields, undefined),
       emitBody: (type: MessageType, body: unknown, ...fields: number[]) => actor.#emit(type, fields, body),
+      emitRow: (type: RowType, numbers: Float64Array) => {
+        actor.records.push({ timeNs: actor.nowNs, type: type.name, fields: [...numbers], body: undefined });
+      },
       promiseSilence: (destination: ActorId, untilNs: number) => {
         if (!Number.isSafeInteger(untilNs) || untilNs < 0)
           throw new KernelError('bad-time', `promiseSilence until ${untilNs}: ${timeFault(untilNs)}`);

@@ -22,8 +22,6 @@ export interface RequestColumns {
   /** Tokens told to a streaming client. */
   toldTokens: Int32Array;
   prefillEngine: Int32Array;
-  arrivalNs: Float64Array;
-  firstTokenNs: Float64Array;
   longestGapNs: Float64Array;
   /** Clock of the gap log at its last token that began a run of gaps. */
   gapsSince: Float64Array;
@@ -121,7 +119,7 @@ export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, s
     throw new Error(`engine: ${setup.members} members; a group has one GPU or more`);
   return {
     engine,
-    columns: createColumns(engine.requests.capacity),
+    columns: grownColumns(engine.requests.capacity),
     slots: new Map(),
     memberSpeeds: new Float64Array(setup.members).fill(1),
     gpus: Int32Array.from(setup.gpus ?? [], (gpu) => gpu.id),
@@ -168,6 +166,13 @@ function createTotals(): EngineTotals {
   };
 }
 
+/** Grown once at birth, as `grownRequestTable` is, and why. */
+function grownColumns(capacity: number): RequestColumns {
+  const columns = createColumns(capacity / 2);
+  growColumns(columns, capacity);
+  return columns;
+}
+
 function createColumns(capacity: number): RequestColumns {
   return {
     capacity,
@@ -177,8 +182,6 @@ function createColumns(capacity: number): RequestColumns {
     streaming: new Uint8Array(capacity),
     toldTokens: new Int32Array(capacity),
     prefillEngine: new Int32Array(capacity),
-    arrivalNs: new Float64Array(capacity),
-    firstTokenNs: new Float64Array(capacity),
     longestGapNs: new Float64Array(capacity),
     gapsSince: new Float64Array(capacity),
     transfer: new Float64Array(capacity),
@@ -205,7 +208,6 @@ export function openRow(
   frontend: number,
   kind: number,
   prefillEngine: number,
-  nowNs: number,
 ): void {
   if (columns.capacity < capacity) growColumns(columns, capacity);
   columns.request[slot] = request;
@@ -214,8 +216,6 @@ export function openRow(
   columns.streaming[slot] = 0;
   columns.toldTokens[slot] = 0;
   columns.prefillEngine[slot] = prefillEngine;
-  columns.arrivalNs[slot] = nowNs;
-  columns.firstTokenNs[slot] = -1;
   columns.longestGapNs[slot] = 0;
   columns.gapsSince[slot] = Number.POSITIVE_INFINITY;
   columns.transfer[slot] = -1;

@@ -7,6 +7,7 @@ import {
   kvComplete,
   lookupAnswer,
   memberSpeed,
+  type PromptBlocks,
   prefill,
   releaseKv,
   setTelemetryLoss,
@@ -119,7 +120,7 @@ export function engineKind<Pool>(options: EngineKindOptions<Pool>): EngineKind {
 }
 
 type State<Pool> = EngineActorState<Pool>;
-type Body = { readonly body: { readonly chain: Float64Array | null } };
+type Body = { readonly body: PromptBlocks };
 type Fields<Name extends string> = { readonly [Field in Name]: number };
 
 function requestHandlers<Pool>(scope: EngineScope<Pool>) {
@@ -131,7 +132,7 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
     ): void {
       catchUp(scope, state, context);
       const { request, sender, inputTokens, outputTokens, priority } = message;
-      const chain = message.body.chain;
+      const chain = message.body ?? null;
       expectNew(state, request);
       const kind = message.decodeHere === 1 ? requestKind.whole : requestKind.prefillOnly;
       const asked =
@@ -139,7 +140,7 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
         chain !== null &&
         startInquiry(scope, state, context, request, sender, kind, inputTokens, outputTokens, priority, chain);
       if (!asked)
-        submitRequest(scope, state, context, request, sender, kind, inputTokens, outputTokens, priority, -1, chain, context.now, false);
+        submitRequest(scope, state, context, request, sender, kind, inputTokens, outputTokens, priority, -1, chain, false);
       settle(scope, state, context, unknownDelay);
     },
     decode(
@@ -163,8 +164,7 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
         outputTokens,
         priority,
         prefillEngine,
-        message.body.chain,
-        context.now,
+        message.body ?? null,
         true,
       );
       if (slot >= 0) state.columns.incomplete[slot] = message.incomplete;

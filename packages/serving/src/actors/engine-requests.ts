@@ -1,5 +1,5 @@
 import type { ActorId, Context } from '@braess/kernel';
-import { finished, firstToken, outcome, prefillBegun, prefilled, type RequestAccount, refused, tierHits, tokens } from '@braess/protocol';
+import { answerBegun, finished, firstToken, outcome, prefillBegun, prefilled, refused, tierHits, tokens } from '@braess/protocol';
 import { advance, submit } from '../engine.js';
 import { type EngineState, engineRole, generatedTokens, nextSlot, passKind, slotState } from '../engine-state.js';
 import { type EngineEvents, engineEvent } from '../events.js';
@@ -30,7 +30,6 @@ export function submitRequest<Pool>(
   priority: number,
   prefillEngine: number,
   chain: Float64Array | null,
-  arrivalNs: number,
   awaitsKv: boolean,
 ): number {
   const { engine, columns } = state;
@@ -49,7 +48,7 @@ export function submitRequest<Pool>(
     return slot;
   }
   blocks.open(engine.pool, slot, chain, request);
-  openRow(columns, engine.requests.capacity, slot, request, frontend, kind, prefillEngine, arrivalNs);
+  openRow(columns, engine.requests.capacity, slot, request, frontend, kind, prefillEngine);
   state.slots.set(request, slot);
   state.totals.acceptedRequests++;
   if (kind !== requestKind.decodeOnly) {
@@ -97,7 +96,7 @@ export function takeEvents<Pool>(
     const value = events.value[index]!;
     switch (events.kind[index]) {
       case engineEvent.firstToken:
-        tellFirstToken(scope, state, context, slot, extraNs);
+        tellFirstToken(scope, state, context, slot, value, extraNs);
         break;
       case engineEvent.finished:
         tellFinished(scope, state, context, slot, extraNs);
@@ -136,23 +135,30 @@ function tellFirstToken<Pool>(
   state: EngineActorState<Pool>,
   context: Context,
   slot: number,
+  startNs: number,
   extraNs: number,
 ): void {
   const { columns } = state;
-  const bytes = columns.transferBytes[slot]!;
-  columns.firstTokenNs[slot] = context.now;
   columns.gapsSince[slot] = state.gaps.clock;
   columns.toldTokens[slot] = 1;
   leaveQueue(state, slot);
+  const delayNs = scope.options.controlDelayNs + extraNs;
+  if (columns.kind[slot] !== requestKind.decodeOnly) {
+    const hit = tellTierHits(state, context, slot, delayNs);
+    const prompt = state.engine.requests.promptTokens[slot]!;
+    const to = columns.frontend[slot] as ActorId;
+    context.send(to, answerBegun, delayNs, columns.request[slot]!, startNs, context.now, hit, prompt - hit);
+    return;
+  }
   context.send(
     columns.frontend[slot] as ActorId,
     firstToken,
-    scope.options.controlDelayNs + extraNs,
+    delayNs,
     columns.request[slot]!,
     context.now,
     columns.transferStartNs[slot]!,
     columns.transferEndNs[slot]!,
-    bytes,
+    columns.transferBytes[slot]!,
     columns.networkTier[slot]!,
   );
 }
@@ -166,6 +172,16 @@ function tellBegun<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>
   context.send(columns.frontend[slot] as ActorId, prefillBegun, controlDelayNs + extraNs + layerNs, columns.request[slot]!);
 }
 
+/** Tells what lower tiers gave, ahead of the message that closes the account of the prompt; returns the tokens found anywhere. */
+function tellTierHits<Pool>(state: EngineActorState<Pool>, context: Context, slot: number, delayNs: number): number {
+  const { columns } = state;
+  const [g2, g3, g4] = columns.tierTokens;
+  const lower = g2[slot]! + g3[slot]! + g4[slot]!;
+  if (lower > 0)
+    context.send(columns.frontend[slot] as ActorId, tierHits, delayNs, columns.request[slot]!, g2[slot]!, g3[slot]!, g4[slot]!);
+  return state.engine.requests.cachedTokens[slot]! + lower;
+}
+
 function tellPrefilled<Pool>(
   scope: EngineScope<Pool>,
   state: EngineActorState<Pool>,
@@ -176,15 +192,12 @@ function tellPrefilled<Pool>(
 ): void {
   const { columns, engine, totals } = state;
   const prompt = engine.requests.promptTokens[slot]!;
-  const hit = foundTokens(state, slot);
+  const delayNs = scope.options.controlDelayNs + extraNs;
+  const hit = tellTierHits(state, context, slot, delayNs);
   leaveQueue(state, slot);
   totals.hitTokens += hit;
-  const delayNs = scope.options.controlDelayNs + extraNs;
   const to = columns.frontend[slot] as ActorId;
   const request = columns.request[slot]!;
-  const [g2, g3, g4] = columns.tierTokens;
-  // In front of `prefilled`, which closes the account of the first stage.
-  if (g2[slot]! + g3[slot]! + g4[slot]! > 0) context.send(to, tierHits, delayNs, request, g2[slot]!, g3[slot]!, g4[slot]!);
   context.send(to, prefilled, delayNs, request, startNs, context.now, hit, prompt - hit);
   if (scope.options.firstTokenAt === 'prefill') context.send(to, firstToken, delayNs, request, context.now, -1, -1, 0, -1);
 }
@@ -213,33 +226,16 @@ function sendFinished<Pool>(
 ): void {
   const { columns, engine } = state;
   const table = engine.requests;
-  const admittedNs = table.admittedNs[slot]!;
-  const done = result === outcome.completed;
-  const firstNs = columns.firstTokenNs[slot]!;
-  const local = columns.kind[slot] !== requestKind.decodeOnly;
-  const hitTokens = new Float64Array(4);
-  hitTokens[0] = table.cachedTokens[slot]!;
-  hitTokens[1] = columns.tierTokens[0][slot]!;
-  hitTokens[2] = columns.tierTokens[1][slot]!;
-  hitTokens[3] = columns.tierTokens[2][slot]!;
-  const account: RequestAccount = {
-    hitTokens,
-    prefillStartNs: local ? admittedNs : -1,
-    prefillEndNs: local ? firstNs : -1,
-    maxGapNs: columns.longestGapNs[slot]!,
-    preemptions: table.preemptions[slot]!,
-  };
-  context.sendBody(
+  context.send(
     columns.frontend[slot] as ActorId,
     finished,
     scope.options.controlDelayNs + extraNs,
-    account,
     columns.request[slot]!,
     result,
-    firstNs,
-    done ? context.now : -1,
+    result === outcome.completed ? context.now : -1,
     table.generated[slot]!,
-    (admittedNs < 0 ? context.now : admittedNs) - columns.arrivalNs[slot]!,
+    columns.longestGapNs[slot]!,
+    table.preemptions[slot]!,
   );
 }
 

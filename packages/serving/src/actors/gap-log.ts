@@ -19,16 +19,20 @@ export interface GapLog {
 }
 
 export function createGapLog(): GapLog {
-  return {
+  const log = {
     rows: 0,
-    gapNs: new Float64Array(64),
-    counts: new Float64Array(64),
+    gapNs: new Float64Array(32),
+    counts: new Float64Array(32),
     lastBucket: -1,
     clock: 0,
     stackCount: 0,
-    stackClock: new Float64Array(16),
-    stackMaxNs: new Float64Array(16),
+    stackClock: new Float64Array(8),
+    stackMaxNs: new Float64Array(8),
   };
+  // Once at birth, as `grownRequestTable` does, and why.
+  widenRows(log);
+  widenStack(log);
+  return log;
 }
 
 const double = new Float64Array(1);
@@ -72,10 +76,7 @@ function addRow(log: GapLog, bucket: number, gap: number, count: number): void {
     log.counts[last] = log.counts[last]! + count;
     return;
   }
-  if (log.rows === log.gapNs.length) {
-    log.gapNs = widen(log.gapNs);
-    log.counts = widen(log.counts);
-  }
+  if (log.rows === log.gapNs.length) widenRows(log);
   log.lastBucket = bucket;
   log.gapNs[log.rows] = gap;
   log.counts[log.rows++] = count;
@@ -117,9 +118,7 @@ export function forgetGaps(log: GapLog, oldest: number): void {
   log.stackClock.copyWithin(0, first, log.stackCount);
   log.stackMaxNs.copyWithin(0, first, log.stackCount);
   log.stackCount -= first;
-  if (2 * log.stackCount <= log.stackClock.length) return;
-  log.stackClock = widen(log.stackClock);
-  log.stackMaxNs = widen(log.stackMaxNs);
+  if (2 * log.stackCount > log.stackClock.length) widenStack(log);
 }
 
 function noteLongest(log: GapLog, gap: number): void {
@@ -143,6 +142,16 @@ function longestGapNs(events: EngineEvents, index: number): number {
   if (c2 >= 0) return longest;
   const turn = Math.round(-events.stretchC1Ns[index]! / (2 * c2));
   return turn > from && turn < last ? Math.max(longest, gapNs(events, index, turn)) : longest;
+}
+
+function widenRows(log: GapLog): void {
+  log.gapNs = widen(log.gapNs);
+  log.counts = widen(log.counts);
+}
+
+function widenStack(log: GapLog): void {
+  log.stackClock = widen(log.stackClock);
+  log.stackMaxNs = widen(log.stackMaxNs);
 }
 
 function widen(column: Float64Array): Float64Array {

@@ -1,5 +1,5 @@
 import type { ActorId, Context } from '@braess/kernel';
-import { finished, outcome, type RequestAccount } from '@braess/protocol';
+import { finished, outcome } from '@braess/protocol';
 import { settleEngine } from '../engine.js';
 import type { EngineActorState } from './engine-actor-state.js';
 import { submitRequest } from './engine-requests.js';
@@ -32,7 +32,6 @@ export function startInquiry<Pool>(
     priority,
     kind,
     chain,
-    arrivalNs: context.now,
     fromBlock,
     answered: 0,
     held: [],
@@ -69,7 +68,7 @@ export function takeAnswer<Pool>(
   }
   if (askNextTier(scope, state, context, question, inquiry)) return;
   planInquiry(scope, state, context, question, inquiry);
-  const { request, frontend, kind, inputTokens, outputTokens, priority, chain, arrivalNs } = inquiry;
+  const { request, frontend, kind, inputTokens, outputTokens, priority, chain } = inquiry;
   const awaitsKv = inquiry.take > 0;
   state.slots.delete(request);
   const slot = submitRequest(
@@ -84,7 +83,6 @@ export function takeAnswer<Pool>(
     priority,
     -1,
     chain,
-    arrivalNs,
     awaitsKv,
   );
   if (slot < 0 || !awaitsKv) {
@@ -107,15 +105,6 @@ export function failInquiries<Pool>(scope: EngineScope<Pool>, state: EngineActor
   for (const [question, inquiry] of state.inquiries) {
     if (inquiry.slot >= 0 || state.slots.get(inquiry.request) !== -1 - question) continue;
     state.slots.delete(inquiry.request);
-    const account: RequestAccount = {
-      hitTokens: new Float64Array(4),
-      prefillStartNs: -1,
-      prefillEndNs: -1,
-      maxGapNs: 0,
-      preemptions: 0,
-    };
-    const delayNs = scope.options.controlDelayNs + extraNs;
-    const queuedNs = context.now - inquiry.arrivalNs;
-    context.sendBody(inquiry.frontend as ActorId, finished, delayNs, account, inquiry.request, outcome.failed, -1, -1, 0, queuedNs);
+    context.send(inquiry.frontend as ActorId, finished, scope.options.controlDelayNs + extraNs, inquiry.request, outcome.failed, -1, 0, 0, 0);
   }
 }

@@ -27,7 +27,6 @@ export interface Inquiry {
   priority: number;
   kind: number;
   chain: Float64Array;
-  arrivalNs: number;
   fromBlock: number;
   /** Tiers that have answered. */
   answered: number;
