@@ -5,9 +5,9 @@ import {
   type FrontendOptions,
   type FrontendState,
   type RequestRow,
+  type RouterPolicy,
   requestEnded,
   requestRowOf,
-  type RouterPolicy,
 } from '@braess/control';
 import { type ActorReference, actorKind, defineProgram, message, modelOf, Simulation, type SimulationOptions } from '@braess/kernel';
 import * as protocol from '@braess/protocol';
@@ -51,7 +51,7 @@ const send = message('send', ['request']);
 const giveUp = message('giveUp', ['request']);
 const prefillDone = message('prefillDone', ['request', 'startNs', 'decodeHere', 'outputTokens']);
 const transferDone = message('transferDone', ['request', 'outputTokens', 'startNs']);
-const answered = message('answered', ['request', 'firstTokenNs', 'outputTokens', 'prefillStartNs', 'prefillEndNs']);
+const answered = message('answered', ['request', 'outputTokens']);
 const die = message('die');
 const announce = message('announce', ['index']);
 const report = message('report', ['index']);
@@ -180,9 +180,8 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
           context.send(frontend, protocol.prefilled, engineDelayNs, view.request, view.startNs, context.now, 0, 0);
           return;
         }
-        context.send(frontend, protocol.firstToken, engineDelayNs, view.request, context.now, -1, -1, 0, -1);
-        const answerNs = (view.outputTokens - 1) * (state.fake.tokenNs ?? 0);
-        context.timer(answered, answerNs, view.request, context.now, view.outputTokens, view.startNs, context.now);
+        context.send(frontend, protocol.answerBegun, engineDelayNs, view.request, view.startNs, context.now, 0, 0);
+        context.timer(answered, (view.outputTokens - 1) * (state.fake.tokenNs ?? 0), view.request, view.outputTokens);
       },
       decode: (state, view, context) => {
         const { refuseAt, reason = -2, transferNs = 0 } = state.fake;
@@ -200,21 +199,15 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
         const frontend = state.present.get(view.request) as number;
         const bytes = 100 * view.request;
         context.send(frontend, protocol.firstToken, engineDelayNs, view.request, context.now, view.startNs, context.now, bytes, 2);
-        context.timer(answered, (view.outputTokens - 1) * (state.fake.tokenNs ?? 0), view.request, context.now, view.outputTokens, -1, -1);
+        context.timer(answered, (view.outputTokens - 1) * (state.fake.tokenNs ?? 0), view.request, view.outputTokens);
       },
       answered: (state, view, context) => {
         const frontend = state.present.get(view.request);
         if (state.dead || frontend === undefined) return;
         state.present.delete(view.request);
-        const { request, firstTokenNs, outputTokens, prefillStartNs, prefillEndNs } = view;
-        const account = {
-          hitTokens: new Float64Array(4),
-          prefillStartNs,
-          prefillEndNs,
-          maxGapNs: outputTokens > 1 ? (state.fake.tokenNs ?? 0) : -1,
-          preemptions: 0,
-        };
-        context.sendBody(frontend, protocol.finished, engineDelayNs, account, request, 0, firstTokenNs, context.now, outputTokens, 0);
+        const { request, outputTokens } = view;
+        const maxGapNs = outputTokens > 1 ? (state.fake.tokenNs ?? 0) : -1;
+        context.send(frontend, protocol.finished, engineDelayNs, request, 0, context.now, outputTokens, maxGapNs, 0);
       },
       cancel: (state, view, context) => {
         state.cancels.push({ request: view.request, atNs: context.now });
@@ -276,21 +269,10 @@ function fakeClientKind(frontends: readonly { readonly id: number }[]) {
     on: {
       send: (state, view, context) => {
         const request = state.requests[view.request] as FakeRequest;
-        const chain = request.chain === undefined ? null : Float64Array.from(request.chain);
+        const chain = request.chain === undefined ? undefined : Float64Array.from(request.chain);
         const { inputTokens, outputTokens = 1, tenant = 0, priority = 0, deadlineNs = -1 } = request;
         const to = state.frontends[request.frontend ?? 0] as number;
-        context.sendBody(
-          to,
-          protocol.submit,
-          clientDelayNs,
-          { chain },
-          view.request,
-          inputTokens,
-          outputTokens,
-          tenant,
-          priority,
-          deadlineNs,
-        );
+        context.sendBody(to, protocol.submit, clientDelayNs, chain, view.request, inputTokens, outputTokens, tenant, priority, deadlineNs);
       },
       giveUp: (state, view, context) => {
         const to = state.frontends[state.requests[view.request]?.frontend ?? 0] as number;

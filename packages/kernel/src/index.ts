@@ -6,7 +6,17 @@ export { combineLanes, Hash } from './fingerprint.js';
 export type { InputEntry } from './input-log.js';
 export { defaultLimits, type Limits } from './limits.js';
 export { exponential, power, standardNormal } from './mathematics.js';
-export { type ActorId, type BodyType, body, type MessageType, type MessageView, message, type RowType, record, rowRecord } from './message.js';
+export {
+  type ActorId,
+  type BodyType,
+  body,
+  type MessageType,
+  type MessageView,
+  message,
+  type RowType,
+  record,
+  rowRecord,
+} from './message.js';
 export { ActorReference, type Cell, type Model, type World } from './model.js';
 export { type ProgressReport, RunObserver, type StallReport, type StartReport, type WindowReport } from './observer.js';
 export type { Pace, PacingReport } from './pacing.js';

@@ -106,7 +106,10 @@ export interface RowType {
  */
 export function rowRecord(name: string, columns: readonly string[]): RowType {
   if (name === '' || columns.length === 0 || columns.length > maximumColumns || new Set(columns).size !== columns.length)
-    throw new KernelError('bad-model', `row '${name}' has ${columns.length} columns; give it a name and 1 to ${maximumColumns} different columns`);
+    throw new KernelError(
+      'bad-model',
+      `row '${name}' has ${columns.length} columns; give it a name and 1 to ${maximumColumns} different columns`,
+    );
   return Object.freeze({ name, fields: Object.freeze([...columns]), declaration: declarations++ }) as unknown as RowType;
 }
 

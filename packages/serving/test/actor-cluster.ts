@@ -10,6 +10,7 @@ import {
   Simulation,
 } from '@braess/kernel';
 import {
+  answerBegun,
   cancel,
   cancelTransfer,
   changeRole,
@@ -92,7 +93,7 @@ export interface DiaryRow {
   name: string;
   nowNs: number;
   fields: number[];
-  account?: { hitTokens: number[]; maxGapNs: number; preemptions: number; prefillStartNs: number; prefillEndNs: number };
+  account?: { maxGapNs: number; preemptions: number };
   events?: { kinds: number[]; identities: number[] };
 }
 
@@ -183,10 +184,24 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
       state.diary.push({ name, nowNs: context.now, fields });
     };
   };
-  const chainOf = (request: number): Float64Array | null => spec.requests[request]!.chain?.slice() ?? null;
+  const chainOf = (request: number): Float64Array | undefined => spec.requests[request]!.chain?.slice();
   return actorKind({
     name: 'frontend',
-    messages: { arrive, giveUp, action, tierHits, prefilled, firstToken, finished, refused, tokens, kvEvents, loadReport, engineState },
+    messages: {
+      arrive,
+      giveUp,
+      action,
+      tierHits,
+      prefilled,
+      answerBegun,
+      firstToken,
+      finished,
+      refused,
+      tokens,
+      kvEvents,
+      loadReport,
+      engineState,
+    },
     sendsTo: ['server'],
     state: (): FrontendState => ({
       diary: [],
@@ -205,7 +220,7 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
         const { inputTokens, outputTokens, engine, decodeEngine } = spec.requests[request]!;
         const to = state.engineIds[engine] as typeof context.self;
         const here = decodeEngine === undefined ? 1 : 0;
-        context.sendBody(to, prefill, controlNs, { chain: chainOf(request) }, request, inputTokens, outputTokens, 0, here);
+        context.sendBody(to, prefill, controlNs, chainOf(request), request, inputTokens, outputTokens, 0, here);
       },
       giveUp(state, { request }, context) {
         const { engine, decodeEngine } = spec.requests[request]!;
@@ -233,14 +248,15 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
         // A client that gave up is served no further; its KV was given back by the cancel.
         if (cancelNs !== undefined && cancelNs <= context.now) return;
         const to = state.engineIds[decodeEngine!] as typeof context.self;
-        context.sendBody(to, decode, controlNs, { chain: chainOf(request) }, request, inputTokens, outputTokens, from, 0, 0);
+        context.sendBody(to, decode, controlNs, chainOf(request), request, inputTokens, outputTokens, from, 0, 0);
       },
       tierHits: note('tierHits', 'request', 'hitTokensG2', 'hitTokensG3', 'hitTokensG4'),
+      answerBegun: note('answerBegun', 'request', 'startNs', 'atNs', 'hitTokens', 'computedTokens'),
       firstToken: note('firstToken', 'request', 'atNs', 'transferStartNs', 'transferEndNs', 'transferBytes', 'networkTier'),
       finished(state, view, context) {
-        note('finished', 'request', 'outcome', 'firstTokenNs', 'lastTokenNs', 'outputTokens', 'queuedNs')(state, view, context);
-        const { hitTokens, maxGapNs, preemptions, prefillStartNs, prefillEndNs } = view.body;
-        state.diary.at(-1)!.account = { hitTokens: [...hitTokens], maxGapNs, preemptions, prefillStartNs, prefillEndNs };
+        note('finished', 'request', 'outcome', 'lastTokenNs', 'outputTokens')(state, view, context);
+        const { maxGapNs, preemptions } = view;
+        state.diary.at(-1)!.account = { maxGapNs, preemptions };
       },
       refused(state, view, context) {
         note('refused', 'request', 'reason', 'stage')(state, view, context);

@@ -41,14 +41,8 @@ describe('an aggregated engine', () => {
       requests: [{ atNs: 0, inputTokens: 200, outputTokens: 3, engine: 0 }],
     });
     // Sent at 0, there at 0.5 ms; 200 tokens at 128 a pass take two passes; two more tokens.
-    expect(lines(rows)).toEqual([`3 firstToken 0 ${2.5 * ms} -1 -1 0 -1`, `5 finished 0 0 ${2.5 * ms} ${4.5 * ms} 3 0`]);
-    expect(rows[1]!.account).toEqual({
-      hitTokens: [0, 0, 0, 0],
-      maxGapNs: ms,
-      preemptions: 0,
-      prefillStartNs: 0.5 * ms,
-      prefillEndNs: 2.5 * ms,
-    });
+    expect(lines(rows)).toEqual([`3 answerBegun 0 ${0.5 * ms} ${2.5 * ms} 0 200`, `5 finished 0 0 ${4.5 * ms} 3`]);
+    expect(rows[1]!.account).toEqual({ maxGapNs: ms, preemptions: 0 });
   });
 
   it('starts requests of one instant in one pass', () => {
@@ -57,7 +51,7 @@ describe('an aggregated engine', () => {
       engines: [{ role: engineRole.aggregated }],
       requests: [0, 1, 2].map(() => ({ atNs: 0, inputTokens: 10, outputTokens: 2, engine: 0 })),
     });
-    expect(rows.filter((row) => row.name === 'firstToken').map((row) => row.fields[1])).toEqual([1.5 * ms, 1.5 * ms, 1.5 * ms]);
+    expect(rows.filter((row) => row.name === 'answerBegun').map((row) => row.fields[2])).toEqual([1.5 * ms, 1.5 * ms, 1.5 * ms]);
   });
 
   it('starts clean after a run that a handler ended', () => {
@@ -110,7 +104,8 @@ describe('an aggregated engine', () => {
       const times = rows.filter((row) => row.name === 'tokens' && row.fields[0] === request);
       const finished = rows.find((row) => row.name === 'finished' && row.fields[0] === request)!;
       expect(times.map((row) => row.fields[1])).toEqual(Array.from({ length: 28 + request }, (_, index) => index + 2));
-      const all = [finished.fields[2]!, ...times.map((row) => row.fields[2]!), finished.fields[3]!];
+      const begun = rows.find((row) => row.name === 'answerBegun' && row.fields[0] === request)!;
+      const all = [begun.fields[2]!, ...times.map((row) => row.fields[2]!), finished.fields[2]!];
       const longest = Math.max(...all.slice(1).map((at, index) => at - all[index]!));
       expect(Math.abs(finished.account!.maxGapNs - longest)).toBeLessThanOrEqual(1);
       preempted += finished.account!.preemptions;
@@ -137,7 +132,7 @@ describe('disaggregated serving', () => {
     expect(lines(rows)).toEqual([
       `2 prefilled 0 ${0.5 * ms} ${1.5 * ms} 0 100`,
       `${(endNs + ms + controlNs) / ms} firstToken 0 ${endNs + ms} ${startNs} ${endNs} 100000 2`,
-      `${(endNs + 3 * ms + controlNs) / ms} finished 0 0 ${endNs + ms} ${endNs + 3 * ms} 3 0`,
+      `${(endNs + 3 * ms + controlNs) / ms} finished 0 0 ${endNs + 3 * ms} 3`,
     ]);
     expect(engineOf(simulation, 0).totals.finishedRequests).toBe(1);
     expect(engineOf(simulation, 0).engine.requests.freeSlots.length).toBe(1);
@@ -169,7 +164,7 @@ describe('disaggregated serving', () => {
 
   it('fails a request whose KV cannot come, and frees both ends', () => {
     const { rows, simulation } = diary({ ...cluster, fabric: { bytesPerSecond: 1e9, unreachable: [0] } });
-    expect(lines(rows.slice(1))).toEqual([`${(2.5 * ms + 2 * fabricNs + controlNs) / ms} finished 0 2 -1 -1 0 0`]);
+    expect(lines(rows.slice(1))).toEqual([`${(2.5 * ms + 2 * fabricNs + controlNs) / ms} finished 0 2 -1 0`]);
     for (const index of [0, 1])
       expect((engineOf(simulation, index).engine.pool as unknown as { freeBlocks: number }).freeBlocks).toBe(1000);
   });
@@ -201,8 +196,6 @@ describe('prefix cache', () => {
       [48, 42],
     ]);
     expect(rows.filter((row) => row.name === 'firstToken').map((row) => row.fields[4])).toEqual([70_000, 42_000]);
-    const finished = rows.filter((row) => row.name === 'finished');
-    expect(finished.map((row) => row.account!.hitTokens[0])).toEqual([0, 48]);
     // Both engines told of the first prompt's blocks, then of the two new ones.
     const stored = (index: number) => {
       const id = simulation.actorId(`server${index}/engine0`);
@@ -278,8 +271,8 @@ describe('tiers', () => {
   it('brings up what is cheaper to bring than to compute, and computes the rest', () => {
     const { rows, simulation } = diary(cluster);
     // 3 x 0.2 ms for 48 tokens against 4.8 ms; then 22 tokens in 1 + 2.2 ms.
-    expect(rows[0]!.fields[1]).toBe(0.5 * ms + 0.6 * ms + 3.2 * ms);
-    expect(rows[1]!.account!.hitTokens).toEqual([0, 48, 0, 0]);
+    expect(rows[0]).toMatchObject({ name: 'tierHits', fields: [0, 48, 0, 0] });
+    expect(rows[1]!.fields.slice(2)).toEqual([0.5 * ms + 0.6 * ms + 3.2 * ms, 48, 22]);
     expect(tierOf(simulation)).toMatchObject({ pinned: 0, fetchedBlocks: 3 });
     expect(tierOf(simulation).offloaded).toEqual([11, 12, 13, 14]);
   });
@@ -355,7 +348,7 @@ describe('GPUs and roles', () => {
       reports: { loadNs: 1e12, kvNs: 0 },
     });
     const told = rows
-      .filter((row) => row.name !== 'firstToken' && row.name !== 'loadReport')
+      .filter((row) => row.name !== 'answerBegun' && row.name !== 'loadReport')
       .map((row) => [row.nowNs / ms, row.name, ...row.fields.slice(0, 2)]);
     const id = simulation.actorId('server0/engine0');
     // It dies at 7.1 ms, in the pass that would have ended at 7.5 ms: then it is told.
@@ -376,7 +369,7 @@ describe('GPUs and roles', () => {
       engineStatus.starting,
       engineStatus.active,
     ]);
-    expect(rows.find((row) => row.name === 'finished' && row.fields[0] === 3)!.account!.hitTokens[0]).toBe(0);
+    expect(rows.find((row) => row.name === 'answerBegun' && row.fields[0] === 3)!.fields[3]).toBe(0);
   });
 
   it('drains, switches and serves in its new role', () => {

@@ -51,7 +51,7 @@ function fakeFrontend(fake: FakeFrontend, terse: boolean) {
     state: (): FrontendState => ({ seen: [], cancels: [], busy: 0, queue: [], timers: new Map() }),
     on: {
       submit(state, { request, tenant, priority, deadlineNs, sender, body }, context) {
-        const chain = body.chain === null ? null : Array.from(body.chain);
+        const chain = body === undefined ? null : Array.from(body);
         if (!terse) state.seen.push({ request, atNs: context.now, chain, priority, tenant, deadlineNs, client: sender });
         state.queue.push({ request, client: sender });
         startService(state, context);

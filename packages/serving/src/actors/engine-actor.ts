@@ -139,8 +139,7 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
         state.tiers.length > 0 &&
         chain !== null &&
         startInquiry(scope, state, context, request, sender, kind, inputTokens, outputTokens, priority, chain);
-      if (!asked)
-        submitRequest(scope, state, context, request, sender, kind, inputTokens, outputTokens, priority, -1, chain, false);
+      if (!asked) submitRequest(scope, state, context, request, sender, kind, inputTokens, outputTokens, priority, -1, chain, false);
       settle(scope, state, context, unknownDelay);
     },
     decode(

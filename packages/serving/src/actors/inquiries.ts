@@ -71,20 +71,7 @@ export function takeAnswer<Pool>(
   const { request, frontend, kind, inputTokens, outputTokens, priority, chain } = inquiry;
   const awaitsKv = inquiry.take > 0;
   state.slots.delete(request);
-  const slot = submitRequest(
-    scope,
-    state,
-    context,
-    request,
-    frontend,
-    kind,
-    inputTokens,
-    outputTokens,
-    priority,
-    -1,
-    chain,
-    awaitsKv,
-  );
+  const slot = submitRequest(scope, state, context, request, frontend, kind, inputTokens, outputTokens, priority, -1, chain, awaitsKv);
   if (slot < 0 || !awaitsKv) {
     dropInquiry(scope, state, context, question);
     return;
@@ -105,6 +92,16 @@ export function failInquiries<Pool>(scope: EngineScope<Pool>, state: EngineActor
   for (const [question, inquiry] of state.inquiries) {
     if (inquiry.slot >= 0 || state.slots.get(inquiry.request) !== -1 - question) continue;
     state.slots.delete(inquiry.request);
-    context.send(inquiry.frontend as ActorId, finished, scope.options.controlDelayNs + extraNs, inquiry.request, outcome.failed, -1, 0, 0, 0);
+    context.send(
+      inquiry.frontend as ActorId,
+      finished,
+      scope.options.controlDelayNs + extraNs,
+      inquiry.request,
+      outcome.failed,
+      -1,
+      0,
+      0,
+      0,
+    );
   }
 }
