@@ -217,16 +217,14 @@ export class RecordMerger {
 
   async #release(beforeNs: number): Promise<void> {
     const ready: RunRecord[] = [];
-    let sources = 0;
     for (const [shard, waiting] of this.#waiting.entries()) {
       let count = 0;
       while (count < waiting.length && (waiting[count] as RunRecord).timeNs < beforeNs) count++;
       if (count === 0) continue;
-      sources++;
       for (let i = 0; i < count; i++) ready.push(waiting[i] as RunRecord);
       this.#waiting[shard] = waiting.slice(count);
     }
-    if (sources > 1) ready.sort(compareRecords); // Each shard's are in order.
+    ready.sort(compareRecords);
     const last = this.#last;
     const fresh = last === undefined ? ready : ready.filter((record) => compareRecords(record, last) > 0);
     if (fresh.length === 0) return;
