@@ -22,6 +22,7 @@ export interface RequestColumns {
   /** Tokens told to a streaming client. */
   toldTokens: Int32Array;
   prefillEngine: Int32Array;
+  arrivalNs: Float64Array;
   longestGapNs: Float64Array;
   /** Clock of the gap log at its last token that began a run of gaps. */
   gapsSince: Float64Array;
@@ -182,6 +183,7 @@ function createColumns(capacity: number): RequestColumns {
     streaming: new Uint8Array(capacity),
     toldTokens: new Int32Array(capacity),
     prefillEngine: new Int32Array(capacity),
+    arrivalNs: new Float64Array(capacity),
     longestGapNs: new Float64Array(capacity),
     gapsSince: new Float64Array(capacity),
     transfer: new Float64Array(capacity),
@@ -208,6 +210,7 @@ export function openRow(
   frontend: number,
   kind: number,
   prefillEngine: number,
+  arrivalNs: number,
 ): void {
   if (columns.capacity < capacity) growColumns(columns, capacity);
   columns.request[slot] = request;
@@ -216,6 +219,7 @@ export function openRow(
   columns.streaming[slot] = 0;
   columns.toldTokens[slot] = 0;
   columns.prefillEngine[slot] = prefillEngine;
+  columns.arrivalNs[slot] = arrivalNs;
   columns.longestGapNs[slot] = 0;
   columns.gapsSince[slot] = Number.POSITIVE_INFINITY;
   columns.transfer[slot] = -1;

@@ -139,7 +139,8 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
         state.tiers.length > 0 &&
         chain !== null &&
         startInquiry(scope, state, context, request, sender, kind, inputTokens, outputTokens, priority, chain);
-      if (!asked) submitRequest(scope, state, context, request, sender, kind, inputTokens, outputTokens, priority, -1, chain, false);
+      if (!asked)
+        submitRequest(scope, state, context, request, sender, kind, inputTokens, outputTokens, priority, -1, chain, context.now, false);
       settle(scope, state, context, unknownDelay);
     },
     decode(
@@ -164,6 +165,7 @@ function requestHandlers<Pool>(scope: EngineScope<Pool>) {
         priority,
         prefillEngine,
         message.body ?? null,
+        context.now,
         true,
       );
       if (slot >= 0) state.columns.incomplete[slot] = message.incomplete;

@@ -30,6 +30,7 @@ export function submitRequest<Pool>(
   priority: number,
   prefillEngine: number,
   chain: Float64Array | null,
+  arrivalNs: number,
   awaitsKv: boolean,
 ): number {
   const { engine, columns } = state;
@@ -48,7 +49,7 @@ export function submitRequest<Pool>(
     return slot;
   }
   blocks.open(engine.pool, slot, chain, request);
-  openRow(columns, engine.requests.capacity, slot, request, frontend, kind, prefillEngine);
+  openRow(columns, engine.requests.capacity, slot, request, frontend, kind, prefillEngine, arrivalNs);
   state.slots.set(request, slot);
   state.totals.acceptedRequests++;
   if (kind !== requestKind.decodeOnly) {

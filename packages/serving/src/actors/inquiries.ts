@@ -32,6 +32,7 @@ export function startInquiry<Pool>(
     priority,
     kind,
     chain,
+    arrivalNs: context.now,
     fromBlock,
     answered: 0,
     held: [],
@@ -68,7 +69,7 @@ export function takeAnswer<Pool>(
   }
   if (askNextTier(scope, state, context, question, inquiry)) return;
   planInquiry(scope, state, context, question, inquiry);
-  const { request, frontend, kind, inputTokens, outputTokens, priority, chain } = inquiry;
+  const { request, frontend, kind, inputTokens, outputTokens, priority, chain, arrivalNs } = inquiry;
   const awaitsKv = inquiry.take > 0;
   state.slots.delete(request);
   const slot = submitRequest(scope, state, context, request, frontend, kind, inputTokens, outputTokens, priority, -1, chain, awaitsKv);

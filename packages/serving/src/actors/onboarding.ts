@@ -27,6 +27,7 @@ export interface Inquiry {
   priority: number;
   kind: number;
   chain: Float64Array;
+  arrivalNs: number;
   fromBlock: number;
   /** Tiers that have answered. */
   answered: number;
