@@ -72,7 +72,21 @@ export function takeAnswer<Pool>(
   const { request, frontend, kind, inputTokens, outputTokens, priority, chain, arrivalNs } = inquiry;
   const awaitsKv = inquiry.take > 0;
   state.slots.delete(request);
-  const slot = submitRequest(scope, state, context, request, frontend, kind, inputTokens, outputTokens, priority, -1, chain, awaitsKv);
+  const slot = submitRequest(
+    scope,
+    state,
+    context,
+    request,
+    frontend,
+    kind,
+    inputTokens,
+    outputTokens,
+    priority,
+    -1,
+    chain,
+    arrivalNs,
+    awaitsKv,
+  );
   if (slot < 0 || !awaitsKv) {
     dropInquiry(scope, state, context, question);
     return;
