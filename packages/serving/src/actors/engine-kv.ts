@@ -8,6 +8,9 @@ import { dropInquiry, fetchBlocks, type Inquiry } from './onboarding.js';
 /** Slots in the number of a transfer; the rest of it counts, so that a reused slot never takes another's transfer for its own. */
 const transferSlots = 2 ** 20;
 
+/** Numbers go up to 2^32 (the fabric's flow ids); by the time the count begins again, the transfers of its beginning are long over. */
+const transferRounds = 2 ** 12;
+
 /** Gives up what is on its way to a request: a transfer, or blocks of the tiers. */
 export function abandonKv<Pool>(
   scope: EngineScope<Pool>,
@@ -94,6 +97,8 @@ function startMove<Pool>(
   const lastBytes = columns.incomplete[slot] === 1 ? Math.ceil(bytes / overlapLayers) : 0;
   const shares = sharesOf(scope, context, columns.prefillEngine[slot]!);
   const parts = lastBytes > 0 ? 2 * shares : shares;
+  // Parts are numbered in a row.
+  if (state.transferCount + parts > transferRounds) state.transferCount = 0;
   columns.transfer[slot] = state.transferCount * transferSlots + slot;
   columns.transferParts[slot] = parts;
   columns.partsLeft[slot] = parts;
