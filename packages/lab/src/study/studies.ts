@@ -3,6 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { MeasurePool } from '../measure-pool.js';
 import { cachingStudy } from './caching.js';
 import { cascadeStudy } from './cascade.js';
+import { controllersStudy } from './controllers.js';
 import { mechanismStudy } from './mechanisms.js';
 import { oracleStudy } from './oracle-study.js';
 import { oscillationStudy } from './oscillation.js';
@@ -17,6 +18,7 @@ const studies: readonly Study[] = [
   whenWorthItStudy,
   cachingStudy,
   cascadeStudy,
+  controllersStudy,
   regimesStudy,
 ];
 
