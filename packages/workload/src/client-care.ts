@@ -1,52 +1,30 @@
-import { type ActorId, type ActorKind, actorKind, message } from '@braess/kernel';
+import { type ActorId, type ActorKind, actorKind } from '@braess/kernel';
 import { answerBegan, cancel, moveClient, outcome, scrape, settled, untilMomentNs } from '@braess/protocol';
+import { ClientAttempts } from './client-attempts.js';
 import { type ActiveRequest, type CareClientState, type CareContext, phase } from './client-care-state.js';
-import { clientRequest, countOutcome, countSubmitted, createCounts } from './client-counts.js';
-import { createDriverState, drive, tellDriver } from './client-driver.js';
+import { countSubmitted, createCounts } from './client-counts.js';
+import { createDriverState, drive } from './client-driver.js';
 import type { ClientOptions } from './client-options.js';
-import { createOutcomes, noteOutcome, sendOutcomes, type TokenTimes } from './client-report.js';
+import { createOutcomes, sendOutcomes, type TokenTimes } from './client-report.js';
 import type { ClientRows } from './client-rows.js';
-import { type ClientSetup, createFrontendChoice, submitRow } from './client-submit.js';
+import { type ClientSetup, createFrontendChoice } from './client-submit.js';
 import { answerScrape, createClientTtft, noteTtft } from './client-ttft.js';
 import {
-  createClosedLoop,
-  finishRequest,
-  finishTask,
-  losePermits,
-  nextPhase,
-  offerTask,
-  pullsRequests,
-  takeRequest,
-  thinkNs,
-} from './closed-loop.js';
-import {
-  acquireConnection,
-  cancelWaiting,
-  connectWaiting,
-  createConnectionPool,
-  freeConnection,
-  releaseConnection,
-  returnToFront,
-  takeWaiting,
-} from './connection-pool.js';
-import { attemptEndsNs, NO_RETRY, nextAttemptNs } from './retry.js';
-
-const clientArrival = message('clientArrival');
-const clientTurn = message('clientTurn', ['row']);
-/** Row of the task that has thought, or -1 - phase for a worker of that phase. */
-const clientThought = message('clientThought', ['row']);
-const clientTimeout = message('clientTimeout', ['row']);
-const clientRetry = message('clientRetry', ['row']);
-const clientPhase = message('clientPhase');
-const clientTick = message('clientTick');
-const clientMove = message('clientMove', ['frontend']);
-const clientReport = message('clientReport');
-/** client -> itself: it notices an answer. */
-const clientAnswer = message('clientAnswer', ['row', 'outcome', 'firstTokenNs', 'lastTokenNs', 'outputTokens']);
-const clientWoken = message('clientWoken');
-
-/** How a client policy's client wakes itself. */
-const clientWake = { turn: clientTurn, woken: clientWoken };
+  clientAnswer,
+  clientArrival,
+  clientMove,
+  clientPhase,
+  clientReport,
+  clientRetry,
+  clientThought,
+  clientTick,
+  clientTimeout,
+  clientTurn,
+  clientWake,
+  clientWoken,
+} from './client-wakes.js';
+import { createClosedLoop, finishTask, losePermits, nextPhase, offerTask, pullsRequests, takeRequest, thinkNs } from './closed-loop.js';
+import { cancelWaiting, createConnectionPool, freeConnection, returnToFront, takeWaiting } from './connection-pool.js';
 
 /** A client that answers for each of its requests from the moment it comes until its outcome is known. */
 export function careClientKind(options: ClientOptions, rows: ClientRows): ActorKind<'client', string, ClientSetup> {
@@ -109,16 +87,8 @@ export function careClientKind(options: ClientOptions, rows: ClientRows): ActorK
   });
 }
 
-/** Constants and the steps of a request's life; holds no state of its own. */
-class ClientCare {
-  readonly options: ClientOptions;
-  readonly rows: ClientRows;
-
-  constructor(options: ClientOptions, rows: ClientRows) {
-    this.options = options;
-    this.rows = rows;
-  }
-
+/** How requests come to a client and go on: arrivals, turns, phases of a closed loop, event-loop ticks. Constants only, no state of its own. */
+class ClientCare extends ClientAttempts {
   createState(setup: ClientSetup): CareClientState {
     const { loop = { style: 'open' }, connections, clients = 1, listener } = this.options;
     const share = (total: number): number => shareOf(total, setup.client, clients);
@@ -364,152 +334,6 @@ class ClientCare {
   private work(state: CareClientState, context: CareContext): void {
     const place = takeRequest(state.loop!);
     if (place >= 0) this.come(state, context, this.rowAt(state.client, place));
-  }
-
-  /** Begins an attempt: its timeout runs from here, the wait for a connection included. */
-  private attempt(state: CareClientState, context: CareContext, row: number, request: ActiveRequest): void {
-    const retry = this.options.retry ?? NO_RETRY;
-    const endsNs = attemptEndsNs(retry, request.cameNs, context.now);
-    request.endsNs = endsNs;
-    if (request.beganNs < 0) request.beganNs = context.now;
-    if (endsNs <= context.now) {
-      this.end(state, context, row, request, outcome.timedOut);
-      return;
-    }
-    if (state.pool !== null) {
-      const answer = acquireConnection(state.pool, row);
-      if (answer === 'refused') {
-        this.attemptFailed(state, context, row, request, outcome.rejected, false);
-        return;
-      }
-      if (answer === 'queued') request.phase = phase.awaitingConnection;
-    }
-    if (endsNs !== Number.POSITIVE_INFINITY) request.timer = context.timer(clientTimeout, endsNs - context.now, row);
-    if (request.phase !== phase.awaitingConnection) this.send(state, context, row, request);
-  }
-
-  private send(state: CareClientState, context: CareContext, row: number, request: ActiveRequest): void {
-    request.phase = phase.sent;
-    if (request.sentNs < 0) request.sentNs = context.now;
-    state.attempts++;
-    request.frontend = submitRow(this.options, state, context, row, request.endsNs === Number.POSITIVE_INFINITY ? -1 : request.endsNs);
-  }
-
-  /** Gives a connection back; the waiting request that gets it is sent. */
-  private release(state: CareClientState, context: CareContext): void {
-    const { pool } = state;
-    if (pool === null) return;
-    if (pool.spec.order === 'aiohttp') {
-      freeConnection(pool);
-      if (state.tick.length === 0) context.send(context.self, clientTick, Math.round((pool.spec.tickUs ?? 0) * 1e3));
-      state.tickPlace = state.tick.push(0) - 1;
-      return;
-    }
-    for (;;) {
-      const row = releaseConnection(pool, () => context.random('connections'));
-      if (row < 0 || this.connected(state, context, row)) return;
-    }
-  }
-
-  /** Hands a connection that nobody took to the next who waits; true when there was one. */
-  private connectNext(state: CareClientState, context: CareContext): boolean {
-    const row = connectWaiting(state.pool!, () => context.random('connections'));
-    if (row < 0) return false;
-    if (!this.connected(state, context, row)) freeConnection(state.pool!);
-    return true;
-  }
-
-  /** A waiting request has its connection; false when its time is over at this very moment, so that the connection goes on to the next. */
-  private connected(state: CareClientState, context: CareContext, row: number): boolean {
-    const request = state.active.get(row)!;
-    if (request.endsNs > context.now) {
-      this.send(state, context, row, request);
-      return true;
-    }
-    this.attemptFailed(state, context, row, request, outcome.timedOut, false);
-    return false;
-  }
-
-  /** `closing`: the frontend still has the attempt, and the next one must wait until it has answered. */
-  private attemptFailed(
-    state: CareClientState,
-    context: CareContext,
-    row: number,
-    request: ActiveRequest,
-    code: number,
-    closing: boolean,
-  ): void {
-    const retry = this.options.retry ?? NO_RETRY;
-    const nextNs = nextAttemptNs(retry, request.attempt, request.cameNs, context.now, () => context.random('backoffs'));
-    if (nextNs < 0) {
-      this.end(state, context, row, request, code);
-      return;
-    }
-    this.stopTimer(context, request);
-    request.attempt++;
-    request.retryNs = nextNs;
-    request.phase = closing ? phase.closing : phase.pausing;
-    if (!closing) context.send(context.self, clientRetry, nextNs - context.now, row);
-  }
-
-  /** The frontend has let go of an attempt that the client gave up. */
-  private closed(state: CareClientState, context: CareContext, row: number, request: ActiveRequest): void {
-    request.phase = phase.pausing;
-    if (request.retryNs > context.now) context.send(context.self, clientRetry, request.retryNs - context.now, row);
-    else this.attempt(state, context, row, request);
-  }
-
-  private end(state: CareClientState, context: CareContext, row: number, request: ActiveRequest, code: number, times?: TokenTimes): void {
-    this.stopTimer(context, request);
-    state.active.delete(row);
-    countOutcome(state.counts, code);
-    const waitNs = request.sentNs < 0 ? -1 : request.sentNs - request.cameNs;
-    context.emit(clientRequest, row, request.attempt, request.cameNs, waitNs, code);
-    if (state.outcomes !== null) noteOutcome(state.outcomes, request.cameNs, context.now, times);
-    if (request.permit >= 0) this.freePermit(state, context, request.permit);
-    if (this.rows.nextTurn !== null) this.followTurn(state, context, row, code);
-    if (state.driver !== null) tellDriver(this.options, state.driver, context, clientWake, row, code);
-  }
-
-  private freePermit(state: CareClientState, context: CareContext, permit: number): void {
-    const loop = state.loop!;
-    if (!pullsRequests(loop.spec)) {
-      this.free(state);
-      return;
-    }
-    if (!finishRequest(loop, permit)) return;
-    const pauseNs = loop.spec.meanThinkMs === 0 ? 0 : thinkNs(loop.spec, () => context.random('thinks'));
-    if (pauseNs > 0) context.send(context.self, clientThought, pauseNs, -1 - permit);
-    else this.free(state);
-  }
-
-  /** A place is free; where this event also gave a connection back, both come into play with the tick. */
-  private free(state: CareClientState): void {
-    if (state.tickPlace >= 0) state.tick[state.tickPlace] = 1;
-    else state.freed++;
-  }
-
-  private followTurn(state: CareClientState, context: CareContext, row: number, code: number): void {
-    const sessions = this.options.sessions!;
-    const nextTurn = this.rows.nextTurn!;
-    const next = nextTurn[row]!;
-    if (next < 0) return;
-    if (code !== outcome.completed && sessions.afterFailure === 'abandon') {
-      for (let turn = next; turn >= 0; turn = nextTurn[turn]!) state.abandonedTurns++;
-      return;
-    }
-    const delayNs =
-      sessions.next === 'think'
-        ? thinkNs(sessions, () => context.random('thinks'))
-        : Math.max(0, this.options.table.arrivalNs[next]! - context.now);
-    if (delayNs > 0) context.send(context.self, clientTurn, delayNs, next);
-    else state.due.push(next);
-  }
-
-  private stopTimer(context: CareContext, request: ActiveRequest): void {
-    if (request.timer < 0) return;
-    context.cancelTimer(request.timer);
-    request.timer = -1;
   }
 
   private rowCount(client: number): number {
