@@ -17,6 +17,8 @@ export interface WindowMeasure {
   readonly requestsPerSecond: number;
   readonly ttftMeanMs: number;
   readonly ttftP99Ms: number;
+  /** The same of the requests whose first token came within the window, as a histogram of a server or client counts them: those who waited before it, too. */
+  readonly ttftP99ByTokenMs: number;
   /** Mean from coming to ending. */
   readonly latencyMeanMs: number;
   /** Mean from first to last token. */
@@ -76,6 +78,8 @@ function measureWindow(rows: readonly Row[], poa: readonly PoaSample[], window: 
     requestsPerSecond,
     ttftMeanMs: 1e3 * meanOf(came, ({ cameS, firstS }) => firstS - cameS),
     ttftP99Ms: 1e3 * percentile99(came.map(({ cameS, firstS }) => firstS - cameS)),
+    ttftP99ByTokenMs:
+      1e3 * percentile99(rows.filter(({ firstS }) => firstS >= from && firstS < to).map(({ cameS, firstS }) => firstS - cameS)),
     latencyMeanMs: 1e3 * latencyMean,
     decodeMeanMs: 1e3 * meanOf(came, ({ firstS, lastS }) => lastS - firstS),
     inFlight,

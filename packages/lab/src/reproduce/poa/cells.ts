@@ -1,3 +1,4 @@
+import type { WindowMeasure } from '../../measure-windows.js';
 import { type ReproductionRow, rowOf } from '../rows.js';
 import type { ScenarioCase, SuitePart } from '../suite.js';
 import { calmSnapshots, littleNote, steadyCase, type TopologyName, windowsOf, workerClient } from './cases.js';
@@ -50,7 +51,7 @@ export function cellsPart(topology: TopologyName, quick: boolean): SuitePart {
   };
 }
 
-type MeasuredCell = { cell: Cell; whole: { ttftP99Ms: number }; steady: Parameters<typeof littleNote>[0][number]; poa: number };
+type MeasuredCell = { cell: Cell; whole: { ttftP99Ms: number }; steady: WindowMeasure; poa: number };
 
 const spreadPercent = (numbers: readonly number[]): number => {
   const mean = numbers.reduce((sum, value) => sum + value, 0) / numbers.length;
@@ -70,6 +71,7 @@ function calmRows(topology: TopologyName, cells: readonly MeasuredCell[]): Repro
 function pastRows(topology: TopologyName, cells: readonly MeasuredCell[]): ReproductionRow[] {
   const { low, high, factor } = (publishedTopologies[topology] as PublishedTopology).cells128;
   const poa = cells.map((each) => each.poa);
+  const snapshots = cells.flatMap(({ steady }) => (steady.poaSnapshots === null ? [] : [steady.poaSnapshots]));
   const note = littleNote(cells.map(({ steady }) => steady));
   const ttftAt = (omega: number): number[] => cells.filter(({ cell }) => cell.omega === omega).map(({ whole }) => whole.ttftP99Ms);
   const publishedOmega = topology === '70b-1p2d' ? publishedOmegaTtftMs : null;
@@ -78,6 +80,10 @@ function pastRows(topology: TopologyName, cells: readonly MeasuredCell[]): Repro
     { ...rowOf(`exp4.${topology}.128.poa-low`, low, [Math.min(...poa)], 'ratio', 'assumed'), note },
     rowOf(`exp4.${topology}.128.poa-high`, high, [Math.max(...poa)], 'ratio', 'assumed'),
     rowOf(`exp4.${topology}.128.factor`, factor, [Math.max(...poa) / Math.min(...poa)], 'ratio', 'assumed'),
+    {
+      ...rowOf(`exp4.${topology}.128.factor-snapshots`, factor, [Math.max(...snapshots) / Math.min(...snapshots)], 'ratio', 'assumed'),
+      note: `PoA-hat from snapshots: ${Math.min(...snapshots).toFixed(1)} to ${Math.max(...snapshots).toFixed(1)}`,
+    },
     rowOf(
       `exp4.${topology}.128.rps-spread`,
       null,

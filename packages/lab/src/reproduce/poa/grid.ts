@@ -99,13 +99,27 @@ function pointRows(prefix: string, points: ReadonlyMap<number, Point>, published
         ),
         note,
       },
-      rowOf(
-        `${id}.ttft-p99`,
-        ttft,
-        whole.map(({ ttftP99Ms }) => ttftP99Ms),
-        'ms',
-        inFlight === 96 && isFit ? 'fit' : basis,
-      ),
+      ...(past
+        ? [
+            rowOf(
+              `${id}.poa-snapshots`,
+              published.poa[inFlight] ?? null,
+              defined(steady.map(({ poaSnapshots }) => poaSnapshots)),
+              'ratio',
+              basis,
+            ),
+          ]
+        : []),
+      {
+        ...rowOf(
+          `${id}.ttft-p99`,
+          ttft,
+          whole.map(({ ttftP99Ms }) => ttftP99Ms),
+          'ms',
+          inFlight === 96 && isFit ? 'fit' : basis,
+        ),
+        ...(whole.length > 1 ? { note: rangeNote(whole.map(({ ttftP99Ms }) => ttftP99Ms)) } : {}),
+      },
       rowOf(
         `${id}.ttft-mean`,
         null,
@@ -126,6 +140,10 @@ function pointRows(prefix: string, points: ReadonlyMap<number, Point>, published
       rowOf(`${id}.itl-p99`, published.itlP99Ms, itlP99Ms, 'ms', isFit && inFlight === 96 ? 'fit' : 'prediction'),
     ];
   });
+}
+
+function rangeNote(valuesMs: readonly number[]): string {
+  return `runs from ${(Math.min(...valuesMs) / 1e3).toFixed(1)} to ${(Math.max(...valuesMs) / 1e3).toFixed(1)} s`;
 }
 
 function chartOf(topology: TopologyName, points: ReadonlyMap<number, Point>, published: PublishedTopology): Chart {

@@ -143,6 +143,16 @@ function adaptiveRows(
       ),
       {
         ...rowOf(
+          `${id}.after.ttft-p99-by-token`,
+          spike.afterSwitchTtftMs,
+          after.map(({ ttftP99ByTokenMs }) => ttftP99ByTokenMs),
+          'ms',
+          'assumed',
+        ),
+        note: 'by the time of the first token, as histograms count: with those who waited for a connection when the clients moved',
+      },
+      {
+        ...rowOf(
           `${id}.rps`,
           spike.adaptiveRps,
           high.map(({ requestsPerSecond }) => requestsPerSecond),
