@@ -13,20 +13,18 @@ import {
   type PolicyOf,
   type PolicySpec,
   type ProbePlace,
-  readsDecodeOverlap,
-  readsPrefillOverlap,
-  type SpeedProfile,
 } from '@braess/control';
-import { buildTopology, declareChunkFabric, fabricKind, linksBetween, type Topology } from '@braess/fabric';
+import { buildTopology, declareChunkFabric, fabricKind, type Topology } from '@braess/fabric';
 import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
 import type { MeasureListener } from '@braess/protocol';
-import { type EngineKind, type EngineKindOptions, engineKind, engineRole, type GpuKind, gpuKind } from '@braess/serving';
+import { type EngineKind, engineKind, engineRole, type GpuKind, gpuKind } from '@braess/serving';
 import { type ClientOptions, clientKind, type RequestTable } from '@braess/workload';
 import { backgroundOf } from './background.js';
+import { type Delays, declareLookahead, delaysOf } from './cell-delays.js';
 import { clientAnswers, clientOptionsOf, movesClients } from './client-plan.js';
-import { decodeStageOptions, oracleHealth } from './decode-options.js';
-import { type EnginePool, poolBlocks } from './engine-blocks.js';
-import { type FaultEntry, faultKind } from './fault-actor.js';
+import { type EngineSurroundings, engineKindOptions } from './engine-kind-options.js';
+import { faultKind } from './fault-actor.js';
+import { faultEntry } from './fault-entries.js';
 import { addOracle, hasOracleActor, linkReportNs, Probers } from './network-oracle.js';
 import { engineProfile, networkSite } from './network-site.js';
 import { prefixOverlap } from './overlap-index.js';
@@ -36,8 +34,9 @@ import { cachePolicy } from './own-evictions.js';
 import type { ClusterPlan, EnginePlan, GroupPlan } from './plan.js';
 import { poaActorKind } from './poa-actor.js';
 import { poaActorOptions } from './poa-plan.js';
+import { decodeStageOptions, oracleHealth, queueOptions } from './router-options.js';
 import { ServerTiers, storageNodeOf } from './server-tiers.js';
-import { profileSpeed } from './speed-profile.js';
+import { profilesOf } from './speed-profile.js';
 
 /** What every thread builds the cluster from: plain data. */
 export interface ClusterParameters {
@@ -52,23 +51,10 @@ export interface ClusterParameters {
 /** Name of the fabric's actor and cell. */
 const fabricName = 'fabric';
 
-/** Period after which ITL gaps leave an engine where there are no time series. */
-const gapPeriodNs = 10e9;
-
 /** The whole cluster as actors: docs/scenarios.md tells of cells, classes and delays. */
 export default defineProgram<ClusterParameters>(import.meta.url, 'cluster', (world, parameters) => {
   new ClusterBuilder(world, parameters).build();
 });
-
-/** Delays between cell classes, ns; every message takes at least its own. */
-interface Delays {
-  readonly client: number;
-  readonly control: number;
-  /** Inside and between servers and fabric. */
-  readonly server: number;
-  readonly notice: number;
-  readonly release: number;
-}
 
 class ClusterBuilder {
   readonly #world: World;
@@ -98,19 +84,12 @@ class ClusterBuilder {
     this.#world = world;
     this.#parameters = parameters;
     this.#plan = parameters.plan;
-    const { delays, cluster } = this.#plan.scenario;
-    this.#delays = {
-      client: Math.round(delays.clientUs * 1e3),
-      control: Math.round(delays.controlUs * 1e3),
-      server: Math.max(1, Math.round(cluster.fabric.delayUs * 1e3)),
-      notice: Math.max(1, Math.round(cluster.fabric.noticeUs * 1e3)),
-      release: Math.max(1, Math.round(delays.releaseUs * 1e3)),
-    };
+    this.#delays = delaysOf(this.#plan.scenario);
     this.#topology = buildTopology(this.#plan.topologySpec);
   }
 
   build(): void {
-    this.#declareLookahead();
+    declareLookahead(this.#world, this.#plan, this.#delays);
     this.#addPoa();
     // Before the fabric, whose links report to the oracle.
     this.#addControl();
@@ -120,28 +99,6 @@ class ClusterBuilder {
     this.#addController();
     this.#addFaults();
     this.#addOwnActors();
-  }
-
-  #declareLookahead(): void {
-    const { client, control, server, notice, release } = this.#delays;
-    const both = (a: string, b: string, delayNs: number): void => {
-      this.#world.lookahead(a, b, delayNs);
-      if (a !== b) this.#world.lookahead(b, a, delayNs);
-    };
-    both('client', 'control', client);
-    both('control', 'server', control);
-    both('control', 'control', control);
-    // At chunk fidelity an engine asks the server that its KV comes from for the transfer.
-    const isChunk = this.#plan.scenario.cluster.fabric.fidelity === 'chunk';
-    both('server', 'server', isChunk ? Math.min(server, release) : release);
-    both('server', 'storage', server);
-    for (const from of ['server', 'storage']) {
-      this.#world.lookahead(from, 'fabric', server);
-      // The chunk fabric declares its own way from fabric actors to servers.
-      if (!(isChunk && from === 'server')) this.#world.lookahead('fabric', from, notice);
-    }
-    this.#world.lookahead('fabric', 'control', notice);
-    for (const to of ['server', 'fabric', 'control', 'storage']) this.#world.lookahead('faults', to, server);
   }
 
   #addFabric(): void {
@@ -207,7 +164,7 @@ class ClusterBuilder {
       oracleHealth: oracleHealth(router),
       decodeStage: decodeStageOptions(router),
       kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
-      queue: definedQueue(router.queue),
+      queue: queueOptions(router),
       answerClients: clientAnswers(this.#plan),
       maxAttempts: router.maxAttempts,
       ...(listener === undefined ? {} : { assignmentListener: listener }),
@@ -299,9 +256,22 @@ class ClusterBuilder {
       },
       this.#world,
     );
+    const around: EngineSurroundings = {
+      plan: this.#plan,
+      delays: this.#delays,
+      seriesNs: this.#parameters.seriesNs,
+      frontends: this.#frontends,
+      planner: this.#planner,
+      fabric: this.#fabric,
+      endpointOf: this.#endpointOf,
+      nodesOf: (engine) => this.#nodesOf(engine),
+      tiers,
+      promises: this.#promises,
+      policy: (kind, spec) => this.#policy(kind, spec),
+    };
     const kinds = this.#plan.groups.map((group, index) => ({
       profile: engineProfile(group),
-      engine: engineKind(this.#engineOptions(group, index, tiers)),
+      engine: engineKind(engineKindOptions(around, group, index)),
       gpu: gpuKind({
         name: `gpu${index}`,
         hbmBytes: group.hbmBytes,
@@ -318,82 +288,8 @@ class ClusterBuilder {
     for (const tier of tiers.all()) this.#tiers.set(tier.name, tier);
   }
 
-  #engineOptions(group: GroupPlan, index: number, tiers: ServerTiers): EngineKindOptions<EnginePool> {
-    const { scenario } = this.#plan;
-    const { router, telemetry } = scenario;
-    const { control, server } = this.#delays;
-    const { seriesNs } = this.#parameters;
-    const reports = [...this.#frontends, ...this.#planner];
-    const { prefillRouter, decodeRouter } = this.#plan.policies;
-    const wantsKvEvents =
-      group.role === 'decode'
-        ? readsDecodeOverlap(this.#policy('router', decodeRouter))
-        : readsPrefillOverlap(this.#policy('router', prefillRouter));
-    return {
-      name: `engine${index}`,
-      rules: {
-        blockTokens: group.blockTokens,
-        maxSequences: group.maxSequences,
-        maxBatchedTokens: group.maxBatchedTokens,
-        holdsSlots: group.holdsSlots,
-        newBatchStallNs: group.newBatchStallNs,
-        maxModelTokens: group.maxModelTokens,
-        maxWaiting: group.maxWaiting,
-        capacityBlocks: group.capacityBlocks,
-        blockEvents: false,
-        byPriority: group.byPriority,
-        stepwise: group.stepwise,
-        ...(group.independentPrompts ? { independentPrompts: true } : {}),
-      },
-      timing: group.timing,
-      blocks: poolBlocks({
-        prefixCaching: group.prefixCaching,
-        cacheBlocks: group.cacheBlocks,
-        eviction: cachePolicy(group.eviction, this.#plan.policies.baseDirectory),
-        namedEventsOnly: !tiers.any,
-      }),
-      kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
-      ...(scenario.cluster.fabric.overlap === 'layers' ? { overlapLayers: group.layers } : {}),
-      controlDelayNs: control,
-      serverDelayNs: this.#delays.release,
-      ...(this.#fabric === undefined
-        ? {}
-        : {
-            fabric: {
-              actor: this.#fabric,
-              delayNs: server,
-              nodesOf: (engine: number) => this.#nodesOf(engine),
-              ...(this.#endpointOf === undefined ? {} : { endpointOf: this.#endpointOf }),
-            },
-          }),
-      firstTokenAt: scenario.telemetry.firstTokenAt,
-      ...(telemetry.streamTokens ? { streams: () => true } : {}),
-      ...(router.loadReportMs === 0 ? {} : { loadReports: { to: reports, periodNs: Math.round(router.loadReportMs * 1e6) } }),
-      ...(wantsKvEvents ? { kvEvents: { to: this.#frontends, periodNs: Math.round(router.kvEventMs * 1e6) } } : {}),
-      ...(this.#policy('router', decodeRouter).policy.reads?.network === true ? { arrivalReports: true } : {}),
-      stateReports: { to: reports },
-      telemetry: {
-        gaps: true,
-        series: seriesNs > 0,
-        periodNs: seriesNs > 0 ? seriesNs : gapPeriodNs,
-        ...(scenario.untilSeconds === undefined ? {} : { endNs: Math.round(scenario.untilSeconds * 1e9) }),
-      },
-      ...(tiers.any ? { tiers: tiers.engineTiers } : {}),
-      ...(this.#promises ? this.#enginePromises() : {}),
-    };
-  }
-
   get #promises(): boolean {
     return this.#plan.scenario.execution.promises && this.#parameters.alone !== true;
-  }
-
-  #enginePromises(): Pick<EngineKindOptions<EnginePool>, 'promises' | 'sendsTo'> {
-    const { control, server } = this.#delays;
-    const toControl = [...this.#frontends, ...this.#planner].map((to) => ({ to, delayNs: control }));
-    if (this.#fabric === undefined) return { promises: toControl, sendsTo: ['control'] };
-    // At chunk fidelity an engine talks to its own server and to others only.
-    if (this.#endpointOf !== undefined) return { promises: toControl, sendsTo: ['control', 'server', 'storage'] };
-    return { promises: [...toControl, { to: this.#fabric, delayNs: server }], sendsTo: ['control', 'server', 'fabric', 'storage'] };
   }
 
   /** Nodes of the topology where an engine, by actor id, sends and receives KV: its first GPU for all, or each with its part. */
@@ -503,36 +399,15 @@ class ClusterBuilder {
   #addFaults(): void {
     const { faults } = this.#plan.scenario;
     if (faults.length === 0) return;
-    const entries = faults.map((fault): FaultEntry => {
-      const atNs = Math.round(fault.atSeconds * 1e9);
-      if (fault.kind === 'gpu-speed')
-        return { kind: fault.kind, atNs, gpu: this.#gpus.get(fault.gpu) as ActorReference, factor: fault.factor };
-      if (fault.kind === 'link-share') {
-        const links = [...linksBetween(this.#topology, fault.from, fault.to), ...linksBetween(this.#topology, fault.to, fault.from)];
-        return { kind: fault.kind, atNs, fabric: this.#fabric as ActorReference, links, share: fault.share };
-      }
-      if (fault.kind === 'tier-speed')
-        return { kind: fault.kind, atNs, tier: this.#tiers.get(fault.tier) as ActorReference, factor: fault.factor };
-      const target =
-        this.#engines.find((engine) => engine.name === fault.actor)?.actor ??
-        [...this.#frontends, ...this.#oracle].find(({ name }) => name === fault.actor);
-      return { kind: fault.kind, atNs, target: target as ActorReference, lost: fault.lost };
-    });
+    const targets = {
+      gpus: this.#gpus,
+      tiers: this.#tiers,
+      engines: this.#engines,
+      frontends: this.#frontends,
+      oracle: this.#oracle,
+      fabric: this.#fabric,
+    };
+    const entries = faults.map((fault) => faultEntry(fault, targets, this.#topology));
     this.#world.actor('faults', faultKind, { entries, leastDelayNs: this.#delays.server }, { class: 'faults' });
   }
-}
-
-function profilesOf({ groups, engines }: ClusterPlan): SpeedProfile[] {
-  const ofGroup = groups.map(({ timing }) => profileSpeed(timing));
-  return engines.map(({ group }) => ofGroup[group] as SpeedProfile);
-}
-
-function definedQueue(queue: ClusterPlan['scenario']['router']['queue']): NonNullable<FrontendOptions['queue']> {
-  const { order, limit, maxEngineRequests, maxEnginePrefillTokens } = queue;
-  return {
-    order,
-    limit,
-    ...(maxEngineRequests === undefined ? {} : { maxEngineRequests }),
-    ...(maxEnginePrefillTokens === undefined ? {} : { maxEnginePrefillTokens }),
-  };
 }

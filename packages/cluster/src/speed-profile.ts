@@ -1,5 +1,6 @@
 import type { SpeedProfile } from '@braess/control';
 import { createCurve, createPassShape, decodeCurve, mixedPassNs, type TimingModel } from '@braess/serving';
+import type { ClusterPlan } from './plan.js';
 
 /** Prompt lengths, batches and contexts that are profiled: inside what chat and document loads use. */
 const promptTokens = [1024, 4096] as const;
@@ -7,7 +8,7 @@ const sequences = 64;
 const contextTokens = [512, 4096] as const;
 
 /** What a profiler would find: lines through two prompts alone, and a plane through three decode batches. */
-export function profileSpeed(timing: TimingModel): SpeedProfile {
+function profileSpeed(timing: TimingModel): SpeedProfile {
   const [short, long] = [prefillNs(timing, promptTokens[0]), prefillNs(timing, promptTokens[1])];
   const prefillTokenNs = (long - short) / (promptTokens[1] - promptTokens[0]);
   const one = decodeNs(timing, 1, contextTokens[0]);
@@ -38,4 +39,10 @@ function decodeNs(timing: TimingModel, batch: number, context: number): number {
   const curve = createCurve();
   decodeCurve(timing, batch, batch * context, 1, curve);
   return curve.c0Ns;
+}
+
+/** Of every engine, by its number. */
+export function profilesOf({ groups, engines }: ClusterPlan): SpeedProfile[] {
+  const ofGroup = groups.map(({ timing }) => profileSpeed(timing));
+  return engines.map(({ group }) => ofGroup[group] as SpeedProfile);
 }

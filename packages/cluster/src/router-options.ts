@@ -27,3 +27,14 @@ export function oracleHealth({ oracle }: Router): NonNullable<FrontendOptions['o
     ...(worstRatio === undefined ? {} : { worstRatio }),
   };
 }
+
+/** The router's own queue. */
+export function queueOptions({ queue }: Router): NonNullable<FrontendOptions['queue']> {
+  const { order, limit, maxEngineRequests, maxEnginePrefillTokens } = queue;
+  return {
+    order,
+    limit,
+    ...(maxEngineRequests === undefined ? {} : { maxEngineRequests }),
+    ...(maxEnginePrefillTokens === undefined ? {} : { maxEnginePrefillTokens }),
+  };
+}

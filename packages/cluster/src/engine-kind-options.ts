@@ -1,0 +1,114 @@
+import {
+  type BoundPolicy,
+  type PolicyKind,
+  type PolicyOf,
+  type PolicySpec,
+  readsDecodeOverlap,
+  readsPrefillOverlap,
+} from '@braess/control';
+import type { ActorReference } from '@braess/kernel';
+import type { EngineKindOptions } from '@braess/serving';
+import type { Delays } from './cell-delays.js';
+import { type EnginePool, poolBlocks } from './engine-blocks.js';
+import { cachePolicy } from './own-evictions.js';
+import type { ClusterPlan, GroupPlan } from './plan.js';
+import type { ServerTiers } from './server-tiers.js';
+
+/** What engines are built into. Actors may be added until the run begins. */
+export interface EngineSurroundings {
+  readonly plan: ClusterPlan;
+  readonly delays: Delays;
+  /** Period of the time series, ns; 0 for none. */
+  readonly seriesNs: number;
+  readonly frontends: readonly ActorReference[];
+  readonly planner: readonly ActorReference[];
+  readonly fabric: ActorReference | undefined;
+  readonly endpointOf: ((node: number) => number) | undefined;
+  readonly nodesOf: (engine: number) => readonly number[];
+  readonly tiers: ServerTiers;
+  /** Whether promises of silence widen anybody's windows. */
+  readonly promises: boolean;
+  policy<Kind extends PolicyKind>(kind: Kind, spec: PolicySpec): BoundPolicy<PolicyOf[Kind]>;
+}
+
+/** Period after which ITL gaps leave an engine where there are no time series. */
+const gapPeriodNs = 10e9;
+
+/** Options of the engine kind of a group. */
+export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, index: number): EngineKindOptions<EnginePool> {
+  const { plan, delays, seriesNs, frontends, planner, fabric, endpointOf, nodesOf, tiers, promises, policy } = around;
+  const { scenario } = plan;
+  const { router, telemetry } = scenario;
+  const { control, server } = delays;
+  const reports = [...frontends, ...planner];
+  const { prefillRouter, decodeRouter } = plan.policies;
+  const wantsKvEvents =
+    group.role === 'decode' ? readsDecodeOverlap(policy('router', decodeRouter)) : readsPrefillOverlap(policy('router', prefillRouter));
+  return {
+    name: `engine${index}`,
+    rules: {
+      blockTokens: group.blockTokens,
+      maxSequences: group.maxSequences,
+      maxBatchedTokens: group.maxBatchedTokens,
+      holdsSlots: group.holdsSlots,
+      newBatchStallNs: group.newBatchStallNs,
+      maxModelTokens: group.maxModelTokens,
+      maxWaiting: group.maxWaiting,
+      capacityBlocks: group.capacityBlocks,
+      blockEvents: false,
+      byPriority: group.byPriority,
+      stepwise: group.stepwise,
+      ...(group.independentPrompts ? { independentPrompts: true } : {}),
+    },
+    timing: group.timing,
+    blocks: poolBlocks({
+      prefixCaching: group.prefixCaching,
+      cacheBlocks: group.cacheBlocks,
+      eviction: cachePolicy(group.eviction, plan.policies.baseDirectory),
+      namedEventsOnly: !tiers.any,
+    }),
+    kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
+    ...(scenario.cluster.fabric.overlap === 'layers' ? { overlapLayers: group.layers } : {}),
+    controlDelayNs: control,
+    serverDelayNs: delays.release,
+    ...(fabric === undefined
+      ? {}
+      : {
+          fabric: {
+            actor: fabric,
+            delayNs: server,
+            nodesOf: (engine: number) => nodesOf(engine),
+            ...(endpointOf === undefined ? {} : { endpointOf: endpointOf }),
+          },
+        }),
+    firstTokenAt: scenario.telemetry.firstTokenAt,
+    ...(telemetry.streamTokens ? { streams: () => true } : {}),
+    ...(router.loadReportMs === 0 ? {} : { loadReports: { to: reports, periodNs: Math.round(router.loadReportMs * 1e6) } }),
+    ...(wantsKvEvents ? { kvEvents: { to: frontends, periodNs: Math.round(router.kvEventMs * 1e6) } } : {}),
+    ...(policy('router', decodeRouter).policy.reads?.network === true ? { arrivalReports: true } : {}),
+    stateReports: { to: reports },
+    telemetry: {
+      gaps: true,
+      series: seriesNs > 0,
+      periodNs: seriesNs > 0 ? seriesNs : gapPeriodNs,
+      ...(scenario.untilSeconds === undefined ? {} : { endNs: Math.round(scenario.untilSeconds * 1e9) }),
+    },
+    ...(tiers.any ? { tiers: tiers.engineTiers } : {}),
+    ...(promises ? enginePromises(around) : {}),
+  };
+}
+
+function enginePromises({
+  delays,
+  frontends,
+  planner,
+  fabric,
+  endpointOf,
+}: EngineSurroundings): Pick<EngineKindOptions<EnginePool>, 'promises' | 'sendsTo'> {
+  const { control, server } = delays;
+  const toControl = [...frontends, ...planner].map((to) => ({ to, delayNs: control }));
+  if (fabric === undefined) return { promises: toControl, sendsTo: ['control'] };
+  // At chunk fidelity an engine talks to its own server and to others only.
+  if (endpointOf !== undefined) return { promises: toControl, sendsTo: ['control', 'server', 'storage'] };
+  return { promises: [...toControl, { to: fabric, delayNs: server }], sendsTo: ['control', 'server', 'fabric', 'storage'] };
+}
