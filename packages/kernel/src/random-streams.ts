@@ -1,4 +1,6 @@
 import seedrandom from 'seedrandom';
+import type { Model } from './model.js';
+import { kindOf } from './refusals.js';
 
 /** Doubles a stream: s0, s1, s2 of alea and its carry plus one (0 marks a stream not yet seeded). */
 const streamWords = 4;
@@ -47,4 +49,17 @@ export class RandomStreams {
   restore(stream: number, source: Float64Array, offset: number): void {
     this.words.set(source.subarray(offset, offset + streamWords), stream * streamWords);
   }
+}
+
+/** Name of a stream of a model: seed/actor/stream. */
+export function streamName(model: Model, seed: string, stream: number): string {
+  const base = model.streamBase;
+  let low = 0;
+  let high = model.actorNames.length;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if ((base[middle] as number) <= stream) low = middle;
+    else high = middle;
+  }
+  return `${seed}/${model.actorNames[low]}/${kindOf(model, low).streams[stream - (base[low] as number)]}`;
 }

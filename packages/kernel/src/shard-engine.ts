@@ -9,9 +9,9 @@ import { type Handler, handlerTable, refuseReturned } from './handlers.js';
 import { type ActorId, createView, type MessageType, type RowType } from './message.js';
 import { MessageBatch } from './message-batch.js';
 import type { Model } from './model.js';
-import { checkBody, checkTree } from './plain-check.js';
+import { checkBody } from './plain-check.js';
 import { copyValue } from './plain-data.js';
-import { RandomStreams } from './random-streams.js';
+import { RandomStreams, streamName } from './random-streams.js';
 import { RecordBuffer } from './records.js';
 import {
   actorName,
@@ -25,9 +25,9 @@ import {
   refuseMessage,
   refuseStream,
 } from './refusals.js';
-import { SharedParts } from './shared-parts.js';
 import type { SilenceGates } from './silence-gates.js';
 import { strictContext } from './strict-context.js';
+import { StrictStates } from './strict-states.js';
 import { maximumTimeNs, timeFault } from './time.js';
 import { TimerTable } from './timer-table.js';
 
@@ -87,9 +87,7 @@ export class ShardEngine {
   private readonly strict: boolean;
   /** What handlers see: this engine, or in strict runs the checks before it. */
   private readonly context: Context;
-  /** Events of an actor until its state is checked again (strict runs). */
-  private readonly unchecked: Int32Array;
-  private readonly shared = new SharedParts();
+  private readonly strictStates: StrictStates;
   private readonly keepRecords: boolean;
   private readonly watch: Int32Array;
   private readonly watchDoubles: Float64Array;
@@ -104,14 +102,14 @@ export class ShardEngine {
     this.seed = options.seed;
     this.strict = options.strict;
     this.context = options.strict ? strictContext(this as unknown as Context) : (this as unknown as Context);
-    this.unchecked = new Int32Array(options.strict ? model.actorNames.length : 0);
+    this.strictStates = new StrictStates(options.strict ? model.actorNames : []);
     this.keepRecords = options.keepRecords;
     this.stepLimit = options.limits.zeroDelaySteps;
     this.actorCount = model.actorNames.length;
     this.slab = new EventSlab(options.limits.pendingBytes);
     this.queue = new EventQueue(this.slab);
     this.timers = new TimerTable(this.slab);
-    this.streams = new RandomStreams(model.streamBase[this.actorCount] as number, (stream) => this.streamName(stream));
+    this.streams = new RandomStreams(model.streamBase[this.actorCount] as number, (stream) => streamName(model, this.seed, stream));
     this.batches = Array.from(
       { length: shardCount },
       () => new MessageBatch(options.limits.batchBytes, (actor) => actorName(model, actor)),
@@ -170,8 +168,8 @@ export class ShardEngine {
       this.watch[2] = this.model.messages.length;
       const kind = kindOf(this.model, actor);
       try {
-        this.states[actor] = (kind.createState as (setup: unknown) => unknown)(this.model.setups[actor]);
-        if (this.strict) this.separateState(actor);
+        const state = (kind.createState as (setup: unknown) => unknown)(this.model.setups[actor]);
+        this.states[actor] = this.strict ? this.strictStates.separate(actor, state) : state;
       } catch (error) {
         throw this.located(error, { actor: this.model.actorNames[actor] as string, message: 'state', timeNs: 0 });
       }
@@ -582,34 +580,7 @@ export class ShardEngine {
   private afterHandlerStrict(target: number): void {
     this.slab.cursor.base = -1;
     this.slab.cursor.body = undefined;
-    this.unchecked[target] = (this.unchecked[target] as number) - 1;
-    if ((this.unchecked[target] as number) <= 0) this.checkState(target);
-  }
-
-  /** Checks a state that is plain data now but may not stay so: a small one after every event, a large one as often as its size allows. */
-  private checkState(actor: number): void {
-    const what = `the state of '${this.model.actorNames[actor]}'`;
-    this.unchecked[actor] = checkTree(this.states[actor], what) >> 8;
-    this.shared.check(actor, what);
-  }
-
-  private separateState(actor: number): void {
-    const copy = copyValue(this.states[actor], `the state of '${this.model.actorNames[actor]}'`);
-    this.shared.note(actor, this.model.actorNames[actor] as string, this.states[actor], copy);
-    this.states[actor] = copy;
-  }
-
-  private streamName(stream: number): string {
-    const base = this.model.streamBase;
-    let low = 0;
-    let high = this.actorCount;
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if ((base[middle] as number) <= stream) low = middle;
-      else high = middle;
-    }
-    const kind = kindOf(this.model, low);
-    return `${this.seed}/${this.model.actorNames[low]}/${kind.streams[stream - (base[low] as number)]}`;
+    this.strictStates.afterEvent(target, this.states[target]);
   }
 
   private currentSite(): { actor: string; message: string; timeNs: number } {
