@@ -50,8 +50,11 @@ export interface RequestTableBuilder {
 /** The most block hashes one table can hold: offsets are 32-bit. */
 const MAX_TABLE_HASHES = 2_147_483_647;
 
-/** A builder for rows from number `firstRequest` on, with hashes of `blockTokens` tokens (0: no identity). */
-export function createRequestTableBuilder(blockTokens: number, firstRequest = 0, capacity = 1024): RequestTableBuilder {
+/**
+ * A builder for rows from number `firstRequest` on, with hashes of `blockTokens` tokens (0: no identity). Empty, so that its columns are replaced
+ * before there is code that takes them for constant (docs/kernel.md, "Compiled code").
+ */
+export function createRequestTableBuilder(blockTokens: number, firstRequest = 0, capacity = 0): RequestTableBuilder {
   return {
     table: {
       requestCount: 0,

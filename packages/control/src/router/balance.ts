@@ -52,13 +52,8 @@ export const leastLoadedRouter = defineRouterPolicy({
     by: z.enum(['requests', 'work']).default('requests'),
   }),
   choose(view, _request, { by }, _state, random) {
-    const { candidates, count, scores, engines } = view;
+    const { engines } = view;
     const work = view.stage === routerStage.prefill ? engines.activePrefillTokens : engines.activeBlocks;
-    const load = by === 'requests' ? engines.activeRequests : work;
-    for (let place = 0; place < count; place++) {
-      const engine = candidates[place]!;
-      scores[engine] = load[engine]!;
-    }
-    return lowestScore(view, random);
+    return lowestScore(view, random, by === 'requests' ? engines.activeRequests : work);
   },
 });

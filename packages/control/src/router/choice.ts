@@ -1,15 +1,19 @@
-import type { Random } from '../policy/policy.js';
+import type { Random, ReadonlyColumn } from '../policy/policy.js';
 import type { RouterView } from '../policy/router-policy.js';
 
-/** The candidate with the lowest score; among equals each is as likely. Draws only when there is a tie. @throws RangeError for a NaN score. */
-export function lowestScore(view: RouterView, random: Random): number {
+/**
+ * The candidate with the lowest score; among equals each is as likely. Draws only when there is a tie. Scores that stand in a column of the
+ * engines are given as `column`, and copied as they are read. @throws RangeError for a NaN score.
+ */
+export function lowestScore(view: RouterView, random: Random, column: ReadonlyColumn = view.scores): number {
   const { candidates, count, scores } = view;
   let best = candidates[0]!;
   let low = Number.POSITIVE_INFINITY;
   let ties = 0;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
-    const score = scores[engine]!;
+    const score = column[engine]!;
+    scores[engine] = score;
     if (score < low) {
       low = score;
       best = engine;
