@@ -39,7 +39,12 @@ export function summaryText(summary: ScenarioSummary, report: string | null): st
       `${fixed(used, 2)} GPU-hours, ${fixed(givenBack, 2)} given back by the planner (${fixed((100 * givenBack) / (used + givenBack), 1)} %)`,
     );
   if (summary.poa !== null) lines.push(poaLine(summary.poa));
-  if (summary.lost > 0) lines.push(`LOST: ${fixed(summary.lost)} requests were rejected or failed (query the run for reasons)`);
+  if (summary.lost > 0) {
+    const reasons = Object.entries(summary.lostReasons).map(([reason, count]) => `${fixed(count)} ${reason}`);
+    lines.push(
+      `LOST: ${fixed(summary.lost)} requests were rejected, failed or never ended${reasons.length === 0 ? '' : `: ${reasons.join(', ')}`}`,
+    );
+  }
   lines.push(...summary.warnings.map((warning) => `WARNING: ${warning}`));
   if (summary.pacing !== null) {
     const { pace, lagP50Ms, lagP99Ms, lagMaxMs, keptUp } = summary.pacing;

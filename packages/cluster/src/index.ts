@@ -14,3 +14,5 @@ export * from './scenario/read-scenario.js';
 export { type Scenario, type ServingGroup, scenarioSchema } from './scenario/schema.js';
 export { defaultLatencyNs } from './topology-plan.js';
 export * from './validate.js';
+export { type ActorStates, whoWaits, whoWaitsAtTheEnd } from './who-waits.js';
+export { workloadWarnings } from './workload-warnings.js';

@@ -17,6 +17,7 @@ import { uniformStream, workloadStreams } from './random-streams.js';
 import { definedOnly } from './scenario/defined-only.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 import type { Scenario } from './scenario/schema.js';
+import { longestNs } from './scenario/times.js';
 
 /** The requests of a run, and what reading them came across (null: they were generated). */
 export interface LoadedWorkload {
@@ -51,10 +52,24 @@ export async function loadWorkload(read: ReadScenario): Promise<LoadedWorkload> 
     if (own) nameTenants(table, [...known]);
     else assignTenants(table, tenantSpecs(scenario), uniformStream(`${scenario.seed}/workload/tenants`));
   }
-  if (table.requestCount === 0) refuse(read, ['workload'], 'has no requests');
+  if (table.requestCount === 0) {
+    const { untilSeconds } = scenario;
+    refuse(
+      read,
+      ['workload'],
+      `has no requests${untilSeconds === undefined ? '' : `: none comes within the ${untilSeconds} s of untilSeconds`}`,
+    );
+  }
   checkBlockSizes(read, table);
   if (rateFactor !== 1)
     for (let row = 0; row < table.requestCount; row++) table.arrivalNs[row] = Math.round((table.arrivalNs[row] as number) / rateFactor);
+  const lastNs = table.arrivalNs[table.requestCount - 1] as number;
+  if (lastNs > longestNs)
+    refuse(
+      read,
+      ['workload'],
+      `has its last request at ${lastNs / 1e9} s; at most ${Math.floor(longestNs / 1e9)} s (52 days): times are whole ns`,
+    );
   return loaded;
 }
 

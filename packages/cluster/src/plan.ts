@@ -275,7 +275,7 @@ function checkFaults(read: ReadScenario, topology: Topology, engines: readonly E
       refuse(
         read,
         ['faults', index, key],
-        `is "${value}", no ${what} of this cluster; there are ${known.length}: ${some}${didYouMean(value, known)}`,
+        `is "${value}", no ${what} of this cluster; ${known.length === 0 ? 'it has none' : `there are ${known.length}: ${some}`}${didYouMean(value, known)}`,
       );
     };
     if (fault.kind === 'gpu-speed') expect('gpu', fault.gpu, gpus, 'GPU in use');

@@ -1,6 +1,6 @@
-import { type DecisionBody, decisionColumns, type RequestRow, requestEnded, requestRowOf, routerStage } from '@braess/control';
+import { type DecisionBody, decisionColumns, requestEnded, requestRowOf, routerStage } from '@braess/control';
 import type { RecordSink, RunRecord } from '@braess/kernel';
-import { outcome } from '@braess/protocol';
+import { outcome, REASON_NAMES } from '@braess/protocol';
 import {
   appendDecision,
   appendRequest,
@@ -12,6 +12,7 @@ import {
   type LatencyHistogram,
   OUTCOME,
   REASON,
+  type RequestRecord,
   type RunTables,
   recordLatency,
 } from '@braess/telemetry';
@@ -83,7 +84,7 @@ export class RunRecorder implements RecordSink {
   /** Arrival of each request that has reached a frontend and not ended: tenant, input tokens, time. */
   readonly #open = new Map<number, { readonly tenantId: number; readonly inputTokens: number; readonly arrivalNs: number }>();
   /** Last attempt of requests whose client has not yet the outcome. */
-  readonly #attempts = new Map<number, RequestRow>();
+  readonly #attempts = new Map<number, RequestRecord>();
   /** Requests whose client has the outcome: what a frontend still says of a given-up attempt changes nothing. */
   readonly #over = new Set<number>();
   readonly #entityOfLink = new Map<number, number>();
@@ -91,6 +92,8 @@ export class RunRecorder implements RecordSink {
   readonly #lookups = new Map<number, readonly number[]>();
   readonly #work = new Map<number, readonly number[]>();
   readonly #control: ControlRecorder;
+  /** Requests rejected or failed, by the number of the reason. */
+  readonly #lost: number[] = [];
   #periodEndNs: number;
   #periodRequests = 0;
   #periodTokens = 0;
@@ -116,6 +119,12 @@ export class RunRecorder implements RecordSink {
     for (const members of this.#options.gpusOfEngine.values()) gpus += members.length;
     const givenBackNs = this.#control.givenBackGpuNs(endNs);
     return { usedNs: gpus * endNs - givenBackNs, givenBackNs };
+  }
+
+  /** Requests rejected or failed by reason, most first. */
+  lostReasons(): Record<string, number> {
+    const counted = REASON_NAMES.map((name, reason) => [name, this.#lost[reason] ?? 0] as const).filter(([, count]) => count > 0);
+    return Object.fromEntries(counted.sort(([, one], [, other]) => other - one));
   }
 
   /** What makes results doubtful, one sentence each. */
@@ -197,7 +206,7 @@ export class RunRecorder implements RecordSink {
     this.#open.set(request, { tenantId, inputTokens, arrivalNs: record.timeNs - this.#options.clientDelayNs });
   }
 
-  #ended(row: RequestRow): void {
+  #ended(row: RequestRecord): void {
     if (!this.#options.byClient) {
       // The frontend saw it arrive; its client sent it before.
       row.arrivalNs -= this.#options.clientDelayNs;
@@ -221,18 +230,22 @@ export class RunRecorder implements RecordSink {
       row.outcome = code === outcome.completed ? OUTCOME.completed : code === outcome.rejected ? OUTCOME.rejected : OUTCOME.failed;
       if (code === outcome.cancelled) row.reason = REASON.cancelled;
       else if (code === outcome.timedOut) row.reason = REASON.timeout;
-      else if (row.reason === REASON.none) row.reason = REASON.other;
+      else if (row.reason === REASON.none)
+        row.reason = code === outcome.rejected && attempt === undefined ? REASON.clientQueueFull : REASON.other;
       row.endNs = record.timeNs;
     }
     this.#close(row);
   }
 
-  #close(row: RequestRow): void {
+  #close(row: RequestRecord): void {
     this.#open.delete(row.requestId);
     if (row.endNs > this.lastNs) this.lastNs = row.endNs;
     if (row.outcome === OUTCOME.completed) this.counts.completed++;
-    else if (row.outcome === OUTCOME.rejected) this.counts.rejected++;
-    else this.counts.failed++;
+    else {
+      if (row.outcome === OUTCOME.rejected) this.counts.rejected++;
+      else this.counts.failed++;
+      this.#lost[row.reason] = (this.#lost[row.reason] ?? 0) + 1;
+    }
     if (row.outcome === OUTCOME.completed) {
       this.#periodRequests++;
       this.#periodTokens += row.outputTokens;

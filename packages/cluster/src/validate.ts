@@ -7,6 +7,7 @@ import { seriesPeriodNs } from './recorder-facts.js';
 import { estimateSaturation, type Saturation, type WorkloadMeans, workloadMeans } from './saturation.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 import type { Scenario } from './scenario/schema.js';
+import { workloadWarnings } from './workload-warnings.js';
 
 /** What `braess validate` prints: what follows from a scenario before anything runs. */
 export interface ScenarioReport {
@@ -40,7 +41,8 @@ export interface ScenarioReport {
 /** Checks a scenario, derives what follows from it and estimates where it saturates. @throws ScenarioError, TraceError. */
 export async function validateScenario(read: ReadScenario): Promise<ScenarioReport> {
   const plan = planCluster(read);
-  const { table, report } = await loadWorkload(read);
+  const loaded = await loadWorkload(read);
+  const { table } = loaded;
   buildOnce(read, plan, table);
   const workload = workloadMeans(table);
   const unservable = countUnservable(plan, table.inputTokens, table.outputTokens);
@@ -53,13 +55,7 @@ export async function validateScenario(read: ReadScenario): Promise<ScenarioRepo
       `requests come at ${workload.ratePerSecond.toFixed(1)}/s, the cluster saturates near ${saturation.requestsPerSecond.toFixed(1)}/s without prefix hits: queues will grow`,
     );
   }
-  if (report !== null && report.spreadTickNs > 0) {
-    warnings.push(
-      `equal timestamps of the trace are spread over its ${report.spreadTickNs / 1e6} ms tick (workload.source.arrivals: as-is keeps them)`,
-    );
-  }
-  if (report !== null && report.rejectedRows > 0)
-    warnings.push(`${report.rejectedRows} rows of the trace are left out: ${report.rejections[0]}`);
+  warnings.push(...workloadWarnings(plan, loaded));
   if (prioritiesWithoutEffect(read.scenario)) {
     warnings.push(
       'tenants have priorities, but nothing goes by them: set schedulingPolicy: priority in serving, or router.queue.order: wspt with a limit (a policy of your own may read them)',

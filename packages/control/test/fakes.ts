@@ -4,12 +4,12 @@ import {
   createFrontendKind,
   type FrontendOptions,
   type FrontendState,
-  type RequestRow,
   type RouterPolicy,
   requestEnded,
   requestRowOf,
 } from '@braess/control';
 import { type ActorReference, actorKind, defineProgram, message, modelOf, Simulation, type SimulationOptions } from '@braess/kernel';
+import type { RequestRecord } from '@braess/protocol';
 import * as protocol from '@braess/protocol';
 
 /** A single server: prompts are computed one after the other at a fixed rate, answers are decoded all at once at a fixed rate. */
@@ -307,7 +307,7 @@ export function imbalance(simulation: Simulation, index = 0): number {
 }
 
 /** Rows of the requests that have ended, by request. */
-export function rows(simulation: Simulation): RequestRow[] {
+export function rows(simulation: Simulation): RequestRecord[] {
   const found = simulation
     .takeRecords()
     .filter(({ type }) => type === requestEnded.name)

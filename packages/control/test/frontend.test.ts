@@ -1,5 +1,4 @@
-import { recordedOutcome, recordedReason } from '@braess/control';
-import { outcome } from '@braess/protocol';
+import { OUTCOME, outcome, REASON } from '@braess/protocol';
 import { describe, expect, it } from 'vitest';
 import { engineLog, frontendOf, imbalance, rows, settledOf, simulate } from './fakes.js';
 import { randomStream } from './random-stream.js';
@@ -25,8 +24,8 @@ describe('the life of a request', () => {
     expect(row).toEqual({
       requestId: 1,
       tenantId: 0,
-      outcome: recordedOutcome.completed,
-      reason: recordedReason.none,
+      outcome: OUTCOME.completed,
+      reason: REASON.none,
       attempts: 1,
       preemptions: 0,
       networkTier: 2,
@@ -162,9 +161,9 @@ describe('conservation', () => {
     const recorded = rows(simulation);
     expect(recorded.length).toBe(400);
     const count = (wanted: number): number => recorded.filter((row) => row.outcome === wanted).length;
-    expect(count(recordedOutcome.completed)).toBe(counters.completed);
-    expect(count(recordedOutcome.rejected)).toBe(counters.rejected);
-    expect(count(recordedOutcome.failed)).toBe(counters.failed + counters.cancelled + counters.timedOut);
+    expect(count(OUTCOME.completed)).toBe(counters.completed);
+    expect(count(OUTCOME.rejected)).toBe(counters.rejected);
+    expect(count(OUTCOME.failed)).toBe(counters.failed + counters.cancelled + counters.timedOut);
   });
 });
 

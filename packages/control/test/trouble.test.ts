@@ -1,5 +1,4 @@
-import { recordedReason } from '@braess/control';
-import { outcome } from '@braess/protocol';
+import { outcome, REASON } from '@braess/protocol';
 import { describe, expect, it } from 'vitest';
 import { engineLog, frontendOf, imbalance, rows, settledOf, simulate } from './fakes.js';
 
@@ -27,7 +26,7 @@ describe('waiting when all engines are busy', () => {
     const requests = Array.from({ length: 5 }, (_, index) => ({ ...request, atNs: index }));
     const simulation = simulate({ engines: [server], requests, options: { queue: { maxEngineRequests: 1, limit: 2 } } });
     simulation.runUntil();
-    expect(rows(simulation).map((row) => row.reason)).toEqual([0, 0, 0, recordedReason.queueFull, recordedReason.queueFull]);
+    expect(rows(simulation).map((row) => row.reason)).toEqual([0, 0, 0, REASON.queueFull, REASON.queueFull]);
     expect(frontendOf(simulation).counters).toMatchObject({ completed: 3, rejected: 2, mostWaiting: 2 });
   });
 
@@ -70,10 +69,10 @@ describe('refusals', () => {
     ];
     const refused = simulate({ engines, requests: [request], options: { maxAttempts: 3 } });
     refused.runUntil();
-    expect(rows(refused)[0]).toMatchObject({ reason: recordedReason.queueFull, attempts: 3 });
+    expect(rows(refused)[0]).toMatchObject({ reason: REASON.queueFull, attempts: 3 });
     const tooLong = simulate({ engines: [{ ...server, refuseAt: 0, reason: -4 }, server], requests: [request], router: 'round-robin' });
     tooLong.runUntil();
-    expect(rows(tooLong)[0]).toMatchObject({ reason: recordedReason.tooLong, attempts: 1 });
+    expect(rows(tooLong)[0]).toMatchObject({ reason: REASON.tooLong, attempts: 1 });
     expect(settledOf(tooLong)[0]?.outcome).toBe(outcome.rejected);
   });
 
@@ -85,7 +84,7 @@ describe('refusals', () => {
     const simulation = simulate({ engines, requests: [request] });
     simulation.runUntil();
     expect(engineLog(simulation, 0).cancels).toEqual([{ request: 0, atNs: 1000 + 500 + 1000 + 500 + 500 + 500 + 500 }]);
-    expect(rows(simulation)[0]?.reason).toBe(recordedReason.queueFull);
+    expect(rows(simulation)[0]?.reason).toBe(REASON.queueFull);
   });
 });
 
@@ -103,13 +102,13 @@ describe('an engine that dies', () => {
     const simulation = simulate({ engines: dying, requests: [request], router: 'round-robin', options: { onEngineDeath: 'fail' } });
     simulation.runUntil();
     expect(settledOf(simulation)[0]).toMatchObject({ outcome: outcome.failed, atNs: 6500 });
-    expect(rows(simulation)[0]?.reason).toBe(recordedReason.workerLost);
+    expect(rows(simulation)[0]?.reason).toBe(REASON.workerLost);
   });
 
   it('rejects what nobody is left to serve, now and later, instead of holding it for ever', () => {
     const simulation = simulate({ engines: [{ ...server, dieAtNs: 5000 }], requests: [request, { ...request, atNs: 50_000 }] });
     simulation.runUntil();
-    expect(rows(simulation).map((row) => row.reason)).toEqual([recordedReason.noWorker, recordedReason.noWorker]);
+    expect(rows(simulation).map((row) => row.reason)).toEqual([REASON.noWorker, REASON.noWorker]);
   });
 
   it('takes waiting requests along when it was the last', () => {
@@ -167,7 +166,7 @@ describe('engines that come and go', () => {
     const simulation = simulate({ engines, requests: [request] });
     simulation.runUntil();
     // Prefilled long before, it waits for the decode engine that is switching: none was there, but one drains, switches or is on its way.
-    expect(rows(simulation)[0]).toMatchObject({ reason: recordedReason.noWorker });
+    expect(rows(simulation)[0]).toMatchObject({ reason: REASON.noWorker });
     const patient = simulate({ engines, requests: [{ ...request, atNs: 12_000 }] });
     patient.runUntil();
     expect(engineLog(patient, 1).decodes).toMatchObject([{ request: 0, atNs: 21_000 }]);
@@ -183,7 +182,7 @@ describe('clients that give up', () => {
     const simulation = simulate({ engines: [server], requests, options: { queue: { maxEngineRequests: 1 } } });
     simulation.runUntil();
     expect(engineLog(simulation, 0).cancels.map((entry) => entry.request)).toEqual(cancelled);
-    expect(rows(simulation)[index]?.reason).toBe(recordedReason.cancelled);
+    expect(rows(simulation)[index]?.reason).toBe(REASON.cancelled);
     expect(settledOf(simulation).filter((entry) => entry.outcome === outcome.completed).length).toBe(2);
     expect(imbalance(simulation)).toBe(0);
   });
@@ -213,8 +212,8 @@ describe('clients that give up', () => {
     const simulation = simulate({ engines: [server], requests });
     simulation.runUntil();
     expect(rows(simulation).map((row) => [row.reason, row.endNs])).toEqual([
-      [recordedReason.timeout, 7000],
-      [recordedReason.none, 72_100],
+      [REASON.timeout, 7000],
+      [REASON.none, 72_100],
     ]);
   });
 });

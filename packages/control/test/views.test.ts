@@ -6,8 +6,8 @@ import {
   defineRouterPolicy,
   type OverlapIndex,
   type RouterPolicy,
-  recordedReason,
 } from '@braess/control';
+import { REASON } from '@braess/protocol';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { engineLog, frontendOf, router, rows, simulate } from './fakes.js';
@@ -252,7 +252,7 @@ describe('admission', () => {
     const requests = [0, 1, 2, 40_000].map((atNs) => ({ ...request, atNs }));
     const simulation = simulate({ engines: [server], requests, options: { admission: bindPolicy(policy) } });
     simulation.runUntil();
-    expect(rows(simulation).map((row) => row.reason)).toEqual([0, 0, recordedReason.admission, 0]);
+    expect(rows(simulation).map((row) => row.reason)).toEqual([0, 0, REASON.admission, 0]);
     expect(frontendOf(simulation).admission).toEqual({ asked: 4 });
   });
 });

@@ -15,6 +15,8 @@ import {
   recorderFacts,
   type Scenario,
   seriesPeriodNs,
+  whoWaitsAtTheEnd,
+  workloadWarnings,
 } from '@braess/cluster';
 import {
   type Pace,
@@ -24,6 +26,7 @@ import {
   type Run,
   RunObserver,
   type RunResult,
+  type StallReport,
   startRun,
 } from '@braess/kernel';
 import {
@@ -51,6 +54,8 @@ export interface RunScenarioOptions {
   /** Ends the run early; what there is gets written. */
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: RunProgress) => void;
+  /** Told of a handler that has not returned for a second: a policy of somebody's own that loops, perhaps. */
+  readonly onStall?: (stall: StallReport) => void;
   /** Send every message through the codec: proves that actors share nothing. */
   readonly strict?: boolean;
   /** 'memory' runs on this thread. */
@@ -96,6 +101,8 @@ export interface ScenarioSummary extends FolderSummary {
   readonly poa: PoaSummary | null;
   /** Requests rejected or failed, or left over at the end of a run that ended by itself. */
   readonly lost: number;
+  /** Requests that were rejected or failed, by the reason that the requests table gives. */
+  readonly lostReasons: Readonly<Record<string, number>>;
 }
 
 /**
@@ -119,9 +126,10 @@ export async function runScenario(options: RunScenarioOptions): Promise<Scenario
     if (options.threadsFirst === true) await threads?.ready;
     const startedMs = performance.now();
     // The threads start and load the program meanwhile.
-    const { table } = await loadWorkload(read);
+    const workload = await loadWorkload(read);
+    const { table } = workload;
     const source = { file: resolve(options.file), settings: options.settings ?? [] };
-    return await runLoaded({ read, plan, table, folder, startedMs, threads, source }, options);
+    return await runLoaded({ read, plan, table, folder, startedMs, threads, source, warnings: workloadWarnings(plan, workload) }, options);
   } finally {
     await threads?.destroy();
   }
@@ -134,6 +142,8 @@ interface Loaded {
   readonly folder: string;
   readonly startedMs: number;
   readonly threads: PreparedThreads | undefined;
+  /** What is doubtful before anything has run. */
+  readonly warnings: readonly string[];
   readonly source: { readonly file: string; readonly settings: readonly string[] };
 }
 
@@ -168,11 +178,12 @@ async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<S
     seriesNs,
     ...recorderFacts(plan, run.model.actorNames),
   });
+  if (options.onStall !== undefined) observer.on('stalled', options.onStall);
   if (options.onProgress !== undefined) followProgress(observer, recorder, loaded, options.onProgress);
   const windows = options.onWindows === undefined ? undefined : countWindows(observer);
   const result = await awaitRun(run, folder, recorder, options.signal);
   if (windows !== undefined) options.onWindows?.(windows.read());
-  return finish(loaded, folder, recorder, result);
+  return finish(loaded, folder, recorder, result, seriesNs);
 }
 
 function openFolder(loaded: Loaded, actorNames: readonly string[]): RunFolder {
@@ -238,8 +249,8 @@ async function awaitRun(run: Run, folder: RunFolder, recorder: RunRecorder, sign
   }
 }
 
-function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result: RunResult): ScenarioSummary {
-  const { read, table, startedMs } = loaded;
+function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result: RunResult, seriesNs: number): ScenarioSummary {
+  const { read, plan, table, startedMs } = loaded;
   recorder.finish();
   const endedByItself = !result.stopped && (read.scenario.untilSeconds === undefined || recorder.counts.inFlight === 0);
   const summary = closeRunFolder(
@@ -258,7 +269,11 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
       simulatedNs: endedByItself ? recorder.lastNs : result.stoppedNs,
     },
   );
-  const faults = conservationFaults(recorder, summary, table.requestCount, endedByItself);
+  // With an end set, requests that would have come after it are none that is missing.
+  const untilNothingHappens = !result.stopped && read.scenario.untilSeconds === undefined;
+  const faults = conservationFaults(recorder, summary, table.requestCount, untilNothingHappens);
+  if (untilNothingHappens && recorder.counts.inFlight > 0)
+    faults.push(...firstOf(whoWaitsAtTheEnd(plan, table, seriesNs, read.scenario.seed), 10));
   return {
     name: read.scenario.name,
     folder: loaded.folder,
@@ -273,9 +288,10 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
     oracleFallbackSeconds: summary.oracleFallbackSeconds ?? 0,
     gpuHours: gpuHours(recorder, summary.simulatedSeconds),
     faults,
-    warnings: [...recorder.warnings(), ...warmupWarnings(read.scenario, summary)],
+    warnings: [...loaded.warnings, ...recorder.warnings(), ...warmupWarnings(read.scenario, summary)],
     poa: read.scenario.telemetry.poa === undefined ? null : poaSummary(recorder.poa),
     lost: summary.rejected + summary.failed + (endedByItself ? summary.inFlight : 0),
+    lostReasons: recorder.lostReasons(),
   };
 }
 
@@ -288,6 +304,12 @@ export interface GpuHours {
 export function gpuHours(recorder: RunRecorder, simulatedSeconds: number): GpuHours {
   const { usedNs, givenBackNs } = recorder.gpuTimeNs(Math.round(simulatedSeconds * 1e9));
   return { used: usedNs / 3600e9, givenBack: givenBackNs / 3600e9 };
+}
+
+function firstOf(sentences: readonly string[], most: number): string[] {
+  return sentences.length <= most
+    ? [...sentences]
+    : [...sentences.slice(0, most), `... and ${sentences.length - most} more requests that wait`];
 }
 
 /** PoA-hat over a whole run: sum of realised latencies / sum of best assignments, over all snapshots that had a value. */
@@ -370,7 +392,9 @@ export function peakRssMb(): number {
   return (process.resourceUsage().maxRSS * 1024) / 1e6;
 }
 
-function freeFolder(name: string): string {
+/** A name is a text of any kind; the folder stays below runs/. */
+function freeFolder(scenarioName: string): string {
+  const name = scenarioName.replaceAll(/[^\p{L}\p{N}._-]+/gu, '-');
   for (let number = 1; ; number++) {
     const folder = join('runs', `${name}-${number}`);
     if (!existsSync(folder)) return folder;

@@ -5,5 +5,6 @@ export * from './latency-buckets.js';
 export * from './measure-messages.js';
 export * from './oracle-messages.js';
 export * from './request-messages.js';
+export * from './request-record.js';
 export * from './tier-messages.js';
 export * from './view-messages.js';

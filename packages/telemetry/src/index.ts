@@ -1,3 +1,4 @@
+export { emptyRequestRecord, OUTCOME, REASON, type RequestRecord } from '@braess/protocol';
 export * from './export/metrics.js';
 export * from './export/trace-events.js';
 export type { ColumnArray, ParquetType } from './parquet/page.js';

@@ -85,6 +85,10 @@ async function runOnce(file: string, options: RunOptions, signal: AbortSignal): 
       pace: options.pace,
       signal,
       replay,
+      onStall: ({ actor, message, nowNs, stalledMs }) =>
+        void process.stderr.write(
+          `actor ${actor} has not returned from message '${message}' for ${Math.round(stalledMs)} ms (simulated time ${nowNs} ns); Ctrl-C ends the run\n`,
+        ),
       ...(options.out === undefined ? {} : { out: options.out }),
       ...(progress === undefined ? {} : { onProgress: progress.update }),
     });

@@ -232,7 +232,9 @@ export function placeOf(document: ScenarioDocument, path: readonly PropertyKey[]
   return { file: document.files.at(-1) ?? 'scenario', line: 1, column: 1 };
 }
 
+/** A hint at the nearest name; none where the word is a name itself, and something else is wrong. */
 export function didYouMean(word: string, candidates: readonly string[]): string {
+  if (candidates.includes(word)) return '';
   const nearest = nearestName(word, candidates);
   return nearest === undefined ? '' : `; did you mean "${nearest}"?`;
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { didYouMean, parseScenarioText, placeOf, readDocument, type ScenarioDocument } from './document.js';
 import { pathText, ScenarioError, type ScenarioProblem } from './problem.js';
 import { type Scenario, scenarioSchema } from './schema.js';
+import { timeProblems } from './times.js';
 
 /** A scenario that is well-formed, with the document it came from for messages about its values. */
 export interface ReadScenario {
@@ -24,8 +25,10 @@ export function parseScenario(text: string, file: string, settings: readonly str
 
 function checkDocument(document: ScenarioDocument): ReadScenario {
   const parsed = scenarioSchema.safeParse(document.value);
-  if (parsed.success) return { scenario: parsed.data, document };
-  const problems = parsed.error.issues.flatMap((issue) => problemsOf(issue, document));
+  const problems = parsed.success
+    ? timeProblems(parsed.data).map(({ path, message }) => ({ place: placeOf(document, path), path: pathText(path), message }))
+    : parsed.error.issues.flatMap((issue) => problemsOf(issue, document));
+  if (parsed.success && problems.length === 0) return { scenario: parsed.data, document };
   throw new ScenarioError(problems.sort((a, b) => a.place.line - b.place.line || a.place.column - b.place.column));
 }
 

@@ -271,7 +271,7 @@ const routerSchema = z.strictObject({
     })
     .optional()
     .describe('Predicts KV transfers for router policies that read the network'),
-  frontends: count('Frontends, each with a router of its own').default(1),
+  frontends: count('Frontends, each with a router of its own').max(4096).default(1),
   frontendParameters: z
     .array(parameters)
     .default([])
@@ -306,7 +306,12 @@ const faultSchema = z.discriminatedUnion('kind', [
     kind: z.literal('gpu-speed'),
     atSeconds: z.number().min(0),
     gpu: z.string().describe('Place, e.g. pod0/rack0/node0/gpu0'),
-    factor: z.number().min(0).max(1).describe('1 healthy, 0 dead'),
+    factor: z
+      .number()
+      .min(0)
+      .max(1)
+      .refine((factor) => factor === 0 || factor >= 1e-6, 'must be 0 (dead) or at least 0.000001')
+      .describe('1 healthy, 0 dead'),
   }),
   z.strictObject({
     kind: z.literal('link-share'),
@@ -356,6 +361,7 @@ const telemetrySchema = z.strictObject({
   seriesSeconds: z
     .number()
     .min(0)
+    .refine((seconds) => seconds === 0 || seconds >= 1e-3, 'must be 0 (none) or at least 0.001')
     .optional()
     .describe('Period of the time series; 0 for none; default a 300th of the time of arrivals, at least 1 s'),
   decisionsEvery: count('Record the routing decisions of every such request; 0 for none', 0).default(100),

@@ -172,7 +172,7 @@ const connectionsSchema = z.strictObject({
 const retrySchema = z.strictObject({
   timeoutMs: rate.optional(),
   deadlineMs: rate.optional(),
-  attempts: z.int().min(1).default(1),
+  attempts: z.int().min(1).max(255).default(1),
   backoffMs: z.number().min(0).default(0),
   backoffFactor: z.number().min(1).max(100).default(1),
   maxBackoffMs: z.number().min(0).default(60_000),
@@ -181,7 +181,7 @@ const retrySchema = z.strictObject({
 
 export const workloadSchema = z.strictObject({
   source: sourceSchema,
-  requests: z.int().min(1).optional().describe('Stop after so many requests'),
+  requests: z.int().min(1).max(100_000_000).optional().describe('Stop after so many requests'),
   rateFactor: rate.default(1).describe('Arrivals come this many times faster'),
   client: clientSchema.default({ kind: 'open-loop' }),
   connections: connectionsSchema.optional().describe('Connection limit of the client'),

@@ -13,6 +13,7 @@ import {
   type PromptBlocks,
   prefillBegun,
   prefilled,
+  REASON,
   refused,
   scrape,
   setRouterParameters,
@@ -41,7 +42,7 @@ import {
   placeFirst,
   refuseAttempt,
 } from './placement.js';
-import { recordedReason, requestArrived } from './request-records.js';
+import { requestArrived } from './request-records.js';
 import { fillRequest } from './routing.js';
 import { settle } from './settle.js';
 import { charge, slotStage, takeSlot } from './slots.js';
@@ -110,9 +111,9 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         watchArrival(settings, state, context);
         watchOracle(desk, state, context);
         if (settings.recordArrivals) context.emit(requestArrived, view.request, view.tenant, view.inputTokens, view.priority);
-        if (state.slotOf.size > settings.maxInFlight) settle(desk, state, context, slot, outcome.rejected, recordedReason.queueFull);
+        if (state.slotOf.size > settings.maxInFlight) settle(desk, state, context, slot, outcome.rejected, REASON.queueFull);
         else if (settings.admission !== undefined && !mayEnter(desk, state, context, slot))
-          settle(desk, state, context, slot, outcome.rejected, recordedReason.admission);
+          settle(desk, state, context, slot, outcome.rejected, REASON.admission);
         else placeFirst(desk, state, context, slot);
       },
       cancel: (state: FrontendState, view, context) => {
@@ -121,13 +122,13 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
           state.counters.strayReports++; // It ended while the cancel was on its way.
           return;
         }
-        abandon(desk, state, context, slot, outcome.cancelled, recordedReason.cancelled);
+        abandon(desk, state, context, slot, outcome.cancelled, REASON.cancelled);
         drainQueues(desk, state, context);
       },
       deadlinePassed: (state: FrontendState, view, context) => {
         const slot = state.slotOf.get(view.request) as number;
         state.slots.deadlineTimer[slot] = -1;
-        abandon(desk, state, context, slot, outcome.timedOut, recordedReason.timeout);
+        abandon(desk, state, context, slot, outcome.timedOut, REASON.timeout);
         drainQueues(desk, state, context);
       },
       tierHits: (state: FrontendState, view) => {
@@ -196,8 +197,8 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         if (view.outcome === outcome.completed) {
           state.slots.generatedTokens[slot] = view.outputTokens;
           state.slots.preemptions[slot] = view.preemptions;
-          settle(desk, state, context, slot, outcome.completed, recordedReason.none, view.lastTokenNs, view.maxGapNs);
-        } else loseAttempt(desk, state, context, slot);
+          settle(desk, state, context, slot, outcome.completed, REASON.none, view.lastTokenNs, view.maxGapNs);
+        } else loseAttempt(desk, state, context, slot, view.outcome === outcome.transferLost ? REASON.transferLost : REASON.workerLost);
         drainQueues(desk, state, context);
       },
       refused: (state: FrontendState, view, context) => {

@@ -1,7 +1,7 @@
+import { REASON } from '@braess/protocol';
 import { assignLeastCost } from '../router/decode/assignment.js';
 import { recordDecision } from './decisions.js';
 import { armDecode, dispatchDecode, drainQueues, rejectPlaced } from './placement.js';
-import { recordedReason } from './request-records.js';
 import { ask, engineMayCome, noEngine, present } from './routing.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { firstWaiting, pushWaiting, removeWaiting, type WaitingQueue } from './waiting-queue.js';
@@ -42,7 +42,7 @@ function assignWaiting(
   for (let slot = firstWaiting(queue); slot >= 0 && slots.length < together; slot = firstWaiting(queue)) {
     removeWaiting(queue, state.slots.heapPlace, slot);
     const found = present(desk, state, context, slot, true);
-    if (found === noEngine && !engineMayCome(state)) rejectPlaced(desk, state, context, slot, recordedReason.noWorker);
+    if (found === noEngine && !engineMayCome(state)) rejectPlaced(desk, state, context, slot, REASON.noWorker);
     else if (found <= 0 || ask(desk, state, true).engine < 0) left.push(slot);
     else {
       slots.push(slot);

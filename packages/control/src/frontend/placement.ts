@@ -1,12 +1,11 @@
 import { message } from '@braess/kernel';
-import { cancel, decode, outcome, prefill } from '@braess/protocol';
+import { cancel, decode, outcome, prefill, REASON } from '@braess/protocol';
 import { siteOf } from '../oracle/site.js';
 import { chargeDecode, chargePrefill, chargeTransfer, noteLoadChange, release } from './account.js';
 import { decodeQueueOf, waitingRequests } from './decode-queues.js';
 import { dropEarly } from './early-decode.js';
 import { engineRole } from './engines.js';
 import { fairTag, noteServed } from './fair-order.js';
-import { recordedReason } from './request-records.js';
 import { allBusy, engineMayCome, noEngine, route, tokensToCompute } from './routing.js';
 import { settle } from './settle.js';
 import { allCharges, charge, forgetProgress, slotStage } from './slots.js';
@@ -54,13 +53,13 @@ function waitOrReject(
 ): void {
   const { slots, counters } = state;
   if (why === noEngine && !engineMayCome(state)) {
-    rejectPlaced(desk, state, context, slot, slots.avoidEngine[slot]! >= 0 ? recordedReason.queueFull : recordedReason.noWorker);
+    rejectPlaced(desk, state, context, slot, slots.avoidEngine[slot]! >= 0 ? REASON.queueFull : REASON.noWorker);
     return;
   }
   const queue = decoding ? decodeQueueOf(desk, state, slot) : state.firstQueue;
   const key = decoding ? decodeKey(desk, state, slot) : firstKey(desk, state, slot);
   if (!pushWaiting(queue, slots.heapPlace, slot, key)) {
-    rejectPlaced(desk, state, context, slot, recordedReason.queueFull);
+    rejectPlaced(desk, state, context, slot, REASON.queueFull);
     return;
   }
   counters.mostWaiting = Math.max(counters.mostWaiting, waitingRequests(state));
@@ -149,7 +148,7 @@ function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContex
     if (engine === allBusy || (engine === noEngine && engineMayCome(state))) return;
     if (!decoding) noteServed(state.fairOrder, queue.keys[0]!);
     removeWaiting(queue, state.slots.heapPlace, slot);
-    if (engine === noEngine) rejectPlaced(desk, state, context, slot, recordedReason.noWorker);
+    if (engine === noEngine) rejectPlaced(desk, state, context, slot, REASON.noWorker);
     else if (decoding) dispatchDecode(desk, state, context, slot, engine);
     else dispatchFirst(desk, state, context, slot, engine);
   }
@@ -193,15 +192,15 @@ export function abandon(
   settle(desk, state, context, slot, ended, reason);
 }
 
-/** The engine that had the request died or lost it: the request starts over elsewhere, or fails. */
-export function loseAttempt(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
+/** The engine that had the request died, or its KV was lost on the way: the request starts over elsewhere, or fails for that reason. */
+export function loseAttempt(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, reason: number): void {
   const { slots, counters } = state;
   const { maxAttempts, onEngineDeath } = desk.settings;
   dropEarly(desk, state, context, slot, true);
   // The prefill engine may still hold the KV that nobody will fetch now.
   if (slots.stage[slot] === slotStage.decode) cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
   if (onEngineDeath === 'fail' || slots.attempts[slot]! >= maxAttempts) {
-    settle(desk, state, context, slot, outcome.failed, recordedReason.workerLost);
+    settle(desk, state, context, slot, outcome.failed, reason);
     return;
   }
   if (slots.stage[slot] === slotStage.waitingDecode) removeWaiting(decodeQueueOf(desk, state, slot), slots.heapPlace, slot);
@@ -222,7 +221,8 @@ export function loseEngine(desk: FrontendDesk, state: FrontendState, context: Fr
     if (stage === slotStage.prefill && slots.early[slot] === 1 && slots.decodeEngine[slot] === engine)
       dropEarly(desk, state, context, slot, false);
     const holder = stage === slotStage.decode ? slots.decodeEngine[slot] : slots.prefillEngine[slot];
-    if (stage !== slotStage.free && stage !== slotStage.waitingFirst && holder === engine) loseAttempt(desk, state, context, slot);
+    if (stage !== slotStage.free && stage !== slotStage.waitingFirst && holder === engine)
+      loseAttempt(desk, state, context, slot, REASON.workerLost);
   }
 }
 
@@ -245,7 +245,7 @@ export function refuseAttempt(
   );
   if (decoding) slots.stage[slot] = slotStage.waitingDecode;
   if (permanent || slots.attempts[slot]! >= desk.settings.maxAttempts) {
-    rejectPlaced(desk, state, context, slot, permanent ? recordedReason.tooLong : recordedReason.queueFull);
+    rejectPlaced(desk, state, context, slot, permanent ? REASON.tooLong : REASON.queueFull);
     return;
   }
   slots.avoidEngine[slot] = engine;

@@ -1,34 +1,5 @@
 import { body, type MessageType, type RunRecord, record, rowRecord } from '@braess/kernel';
-
-/** One request's life, named as the columns of the run folder's requests table. Ids are actor ids; times ns, -1 for never. */
-export interface RequestRow {
-  requestId: number;
-  tenantId: number;
-  outcome: number;
-  reason: number;
-  attempts: number;
-  preemptions: number;
-  networkTier: number;
-  prefillWorkerId: number;
-  decodeWorkerId: number;
-  inputTokens: number;
-  outputTokens: number;
-  cachedTokensG1: number;
-  cachedTokensG2: number;
-  cachedTokensG3: number;
-  cachedTokensG4: number;
-  transferBytes: number;
-  arrivalNs: number;
-  queuedNs: number;
-  prefillStartNs: number;
-  prefillEndNs: number;
-  transferStartNs: number;
-  transferEndNs: number;
-  firstTokenNs: number;
-  lastTokenNs: number;
-  endNs: number;
-  maxItlNs: number;
-}
+import type { RequestRecord } from '@braess/protocol';
 
 /** The columns of `requestEnded`, in order: a request's row less `endNs`, which is the record's own time. */
 const requestColumns = [
@@ -57,7 +28,7 @@ const requestColumns = [
   'firstTokenNs',
   'lastTokenNs',
   'maxItlNs',
-] as const satisfies readonly Exclude<keyof RequestRow, 'endNs'>[];
+] as const satisfies readonly Exclude<keyof RequestRecord, 'endNs'>[];
 
 /** One request's row, at the time its outcome is known. */
 export const requestEnded = rowRecord('requestEnded', requestColumns);
@@ -65,23 +36,8 @@ export const requestEnded = rowRecord('requestEnded', requestColumns);
 /** A request has reached a frontend; with `requestEnded` it makes the books balance: in flight = arrived - ended. */
 export const requestArrived = record('requestArrived', ['request', 'tenant', 'inputTokens', 'priority']);
 
-/** Outcomes and reasons as the run folder's requests table counts them. */
-export const recordedOutcome = { inFlight: 0, completed: 1, rejected: 2, failed: 3 } as const;
-export const recordedReason = {
-  none: 0,
-  queueFull: 1,
-  tooLong: 2,
-  noWorker: 3,
-  timeout: 4,
-  cancelled: 5,
-  workerLost: 6,
-  transferLost: 7,
-  admission: 8,
-  other: 9,
-} as const;
-
 /** The row of a `requestEnded` record. */
-export function requestRowOf({ fields, timeNs }: RunRecord): RequestRow {
+export function requestRowOf({ fields, timeNs }: RunRecord): RequestRecord {
   return {
     requestId: fields[0]!,
     tenantId: fields[1]!,

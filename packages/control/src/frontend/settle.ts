@@ -1,8 +1,8 @@
-import { outcome, settled } from '@braess/protocol';
+import { OUTCOME, outcome, settled } from '@braess/protocol';
 import { noteLoadChange, release } from './account.js';
 import { decodeQueueOf } from './decode-queues.js';
 import { watchOracle } from './oracle-watch.js';
-import { recordedOutcome, requestEnded } from './request-records.js';
+import { requestEnded } from './request-records.js';
 import { allCharges, freeSlot, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { removeWaiting } from './waiting-queue.js';
@@ -69,8 +69,8 @@ function count(state: FrontendState, ended: number): void {
 
 /** The run folder knows completed, rejected and failed; cancelled and timed out are reasons to fail. */
 function recorded(ended: number): number {
-  if (ended === outcome.completed) return recordedOutcome.completed;
-  return ended === outcome.rejected ? recordedOutcome.rejected : recordedOutcome.failed;
+  if (ended === outcome.completed) return OUTCOME.completed;
+  return ended === outcome.rejected ? OUTCOME.rejected : OUTCOME.failed;
 }
 
 /** Reused; never state. Its places are the columns of `requestEnded`. */

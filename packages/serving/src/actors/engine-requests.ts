@@ -298,7 +298,7 @@ function fail<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, con
 /** Reports a request that lost its KV on the way; it has left the scheduler. */
 export function failMove<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number): void {
   state.totals.failedRequests++;
-  sendFinished(scope, state, context, slot, outcome.failed, speechDelayNs(state, context.now));
+  sendFinished(scope, state, context, slot, outcome.transferLost, speechDelayNs(state, context.now));
   closeSlot(scope, state, slot);
 }
 

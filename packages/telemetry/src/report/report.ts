@@ -136,7 +136,7 @@ async function hotSpotSection(database: RunDatabase): Promise<string | null> {
     ['decode worker', COLOURS.decode],
   ]);
   const left = links === null ? '' : `<div><h3>Busiest links</h3><div class="legend">&nbsp;</div>${links}</div>`;
-  const right = balance === null ? '' : `<div><h3>Requests routed to each worker</h3>${stages}${balance}</div>`;
+  const right = balance === null ? '' : `<div><h3>Requests of each worker</h3>${stages}${balance}</div>`;
   return section(
     'Hot spots and balance',
     'Which links carried most, and how evenly the routers spread the load.',

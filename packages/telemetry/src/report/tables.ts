@@ -42,7 +42,7 @@ export async function decisionTable(database: RunDatabase): Promise<string | nul
     from decided group by kind, policy order by count(*) desc, kind`);
   if (rows.length === 0) return null;
   return table(
-    ['decision', 'policy', 'count', 'candidates (mean)', 'took the cheapest', 'margin to the next', 'view age (mean)', 'view age (max)'],
+    ['decision', 'policy', 'recorded', 'candidates (mean)', 'took the cheapest', 'margin to the next', 'view age (mean)', 'view age (max)'],
     rows.map(([kind, policy, count, candidates, cheapest, margin, age, oldest]) => [
       String(kind).replaceAll('_', ' '),
       policy,

@@ -115,14 +115,18 @@ export async function linkChart(database: RunDatabase): Promise<string | null> {
   });
 }
 
-/** How often each worker was chosen, by stage: the balance of the router. Null without decisions. */
+const mostBars = 64;
+
+/** Requests of each worker, by stage: the balance of the router. A worker that did both for a request counts once. Null without requests. */
 export async function balanceChart(database: RunDatabase): Promise<string | null> {
-  const { rows } = await database.query(`select kind, candidate, count(*) as chosen from decisions
-    where chosen and kind in ('prefill_route', 'decode_route') and candidate is not null group by all order by kind desc, candidate limit 64`);
+  const { rows } = await database.query(`select * from (
+      select 'prefill' as stage, prefill_worker as worker, count(*) from requests group by all
+      union all select 'decode', decode_worker, count(*) from requests where decode_worker is distinct from prefill_worker group by all)
+    where worker is not null order by stage desc, worker`);
   if (rows.length === 0) return null;
-  const bars = rows.map(([kind, candidate, chosen]) => ({
-    stage: kind === 'prefill_route' ? 'prefill' : 'decode',
-    worker: String(candidate),
+  const bars = rows.slice(0, mostBars).map(([stage, worker, chosen]) => ({
+    stage: String(stage),
+    worker: String(worker),
     chosen: Number(chosen),
   }));
   const tall = bars.length <= 24;
@@ -132,7 +136,13 @@ export async function balanceChart(database: RunDatabase): Promise<string | null
     marginLeft: tall ? 210 : 56,
     marginRight: 60,
     marginTop: 4,
-    x: { label: 'times chosen', labelAnchor: 'center', labelArrow: 'none', grid: true, tickFormat: shortTick },
+    x: {
+      label: bars.length < rows.length ? `requests (the first ${mostBars} of ${rows.length})` : 'requests',
+      labelAnchor: 'center',
+      labelArrow: 'none',
+      grid: true,
+      tickFormat: shortTick,
+    },
     y: {
       label: null,
       domain: bars.map((bar) => `${bar.worker} ${bar.stage}`),

@@ -1,5 +1,5 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { type ParquetColumn, ParquetWriter } from '../parquet/writer.js';
 import { createDecisionColumns, type DecisionColumns } from '../records/decisions.js';
 import { createRequestColumns, type RequestColumns } from '../records/requests.js';
@@ -80,13 +80,27 @@ export interface RunFolder extends RunTables {
   readonly writers: { requests: ParquetWriter; series: ParquetWriter; decisions: ParquetWriter };
 }
 
+/** Level by level: where a file system takes no folders (/proc), Node's recursive way never returns. */
+function makeFolder(folder: string): void {
+  if (existsSync(folder)) {
+    if (statSync(folder).isDirectory()) return;
+    throw new Error(`run folder ${folder} cannot be made: ${folder} is a file; give another folder`);
+  }
+  makeFolder(dirname(folder));
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    if (!existsSync(folder)) throw new Error(`run folder ${folder} cannot be made: ${(error as Error).message}; give another folder`);
+  }
+}
+
 /** Creates the folder and its open files. Refuses a folder that already holds a run. */
 export function openRunFolder(options: RunFolderOptions): RunFolder {
   const { folder } = options;
   if (existsSync(join(folder, 'manifest.json'))) {
     throw new Error(`run folder ${folder} already holds a run (manifest.json); give another folder or remove it first`);
   }
-  mkdirSync(folder, { recursive: true });
+  makeFolder(folder);
   const manifest: RunManifest = {
     format: RUN_FORMAT,
     status: 'running',

@@ -1,7 +1,8 @@
+import { OUTCOME_NAMES, REASON_NAMES } from '@braess/protocol';
 import type { ColumnArray, ParquetType } from '../parquet/page.js';
 import type { ColumnValues, ParquetColumn } from '../parquet/writer.js';
 import { DECISION_KIND_NAMES, type DecisionSegment } from '../records/decisions.js';
-import { OUTCOME_NAMES, REASON_NAMES, type RequestSegment } from '../records/requests.js';
+import type { RequestSegment } from '../records/requests.js';
 import type { SeriesSegment } from '../records/series.js';
 
 /** The names behind the numbers in the tables, by id. They may grow during the run, but never change. */

@@ -1,4 +1,5 @@
-import { OUTCOME, type RequestColumns, type RequestSegment } from '../records/requests.js';
+import { OUTCOME } from '@braess/protocol';
+import type { RequestColumns, RequestSegment } from '../records/requests.js';
 import { histogramMean, histogramQuantile, type LatencyHistogram } from './histogram.js';
 import { addValue, createValueList, type Distribution, distributionOf, type ValueList } from './values.js';
 

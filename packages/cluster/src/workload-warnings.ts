@@ -1,0 +1,26 @@
+import type { LoadedWorkload } from './load-workload.js';
+import type { ClusterPlan } from './plan.js';
+
+/** What a reader of the results should know of the requests they come from, one sentence each: how a trace was read, and what no engine can do as asked. */
+export function workloadWarnings(plan: ClusterPlan, { table, report }: LoadedWorkload): string[] {
+  const warnings: string[] = [];
+  if (report !== null && report.spreadTickNs > 0) {
+    warnings.push(
+      `equal timestamps of the trace are spread over its ${report.spreadTickNs / 1e6} ms tick (workload.source.arrivals: as-is keeps them)`,
+    );
+  }
+  if (report !== null && report.rejectedRows > 0)
+    warnings.push(`${report.rejectedRows} rows of the trace are left out: ${report.rejections[0]}`);
+  const longest = Math.max(...plan.groups.filter(({ role }) => role !== 'prefill').map(({ maxModelTokens }) => maxModelTokens));
+  let cut = 0;
+  for (let row = 0; row < table.requestCount; row++) {
+    const input = table.inputTokens[row]!;
+    if (input < longest && input + table.outputTokens[row]! > longest) cut++;
+  }
+  if (cut > 0) {
+    warnings.push(
+      `${cut} of ${table.requestCount} requests ask for more output than the model length leaves: prompt and output end at ${longest} tokens (serving maxModelTokens)`,
+    );
+  }
+  return warnings;
+}

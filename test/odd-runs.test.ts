@@ -1,0 +1,149 @@
+import { clusterProgram, loadWorkload, parseScenario, planCluster, readScenario, validateScenario, whoWaits } from '@braess/cluster';
+import { modelOf, Simulation } from '@braess/kernel';
+import { describe, expect, it } from 'vitest';
+import { createProject, smallEngines, smallScenario } from './small-cluster.js';
+
+const project = createProject();
+project.write('small.yaml', smallScenario);
+const trace = (rows: readonly string[]): string => `arrival_s,input_tokens,output_tokens\n${rows.join('\n')}\n`;
+const fromTrace = (file: string, more = ''): string => `workload.source={kind: trace, file: ${project.path(file)}${more}}`;
+
+describe('what is lost, left out or cut is told with the run', () => {
+  it('an end before the last request of a trace is no fault, though nothing is in flight then', async () => {
+    project.write('long.csv', trace(['0,100,5', '1,100,5', '900,100,5']));
+    const { summary } = await project.run('small.yaml', [fromTrace('long.csv'), 'workload.requests=null', 'untilSeconds=60']);
+    expect(summary).toMatchObject({ submitted: 2, completed: 2, inFlight: 0, faults: [] });
+  });
+
+  it('rows left out, spread arrivals and outputs beyond the model length, by `run` as by `validate`', async () => {
+    project.write('bad.csv', trace(['0,100,5', '1,x,5', '2,130000,5000']));
+    const settings = [fromTrace('bad.csv', ', badRows: count'), 'workload.requests=null'];
+    const { summary, query } = await project.run('small.yaml', settings);
+    expect(summary.warnings).toEqual([
+      expect.stringMatching(/^1 rows of the trace are left out: .*bad\.csv:3: input_tokens: found "x"/),
+      expect.stringMatching(/^1 of 2 requests ask for more output than the model length leaves: .* 131072 tokens/),
+    ]);
+    expect(await query('select output_tokens as tokens from requests order by arrival_ns')).toEqual([
+      { tokens: 5 },
+      { tokens: 131_072 - 130_000 },
+    ]);
+    expect((await validateScenario(readScenario(project.path('small.yaml'), settings))).warnings).toEqual(
+      expect.arrayContaining([...summary.warnings]),
+    );
+  });
+
+  it('reasons are counted: KV that cannot come is no lost worker, and a full queue of the client none of the router', async () => {
+    const cut = [0, 1].map((nic) => `{kind: link-share, atSeconds: 0, from: pod0/rack0/node0/nic${nic}, to: pod0/rack0/leaf0, share: 0}`);
+    const apart = ['cluster={serversPerRack: 2, gpusPerServer: 2}', 'serving[1].count=2'];
+    const lost = await project.run('small.yaml', [...apart, `faults=[${cut.join(', ')}]`, 'workload.requests=6']);
+    expect(lost.summary).toMatchObject({ completed: 0, failed: 6, lostReasons: { transfer_lost: 6 } });
+    const full = await project.run('small.yaml', ['workload.connections={connections: 1, queueLimit: 0}']);
+    expect(full.summary.lostReasons).toEqual({ client_queue_full: full.summary.rejected });
+    expect(full.summary.rejected).toBeGreaterThan(0);
+  });
+});
+
+describe('a standstill', () => {
+  it('names the actor, the request and what it waits for', async () => {
+    // Somebody takes a request away from its engine behind the back of its frontend.
+    project.write(
+      'thief.ts',
+      `import { defineActorPolicy } from '@braess/control';
+import { type ActorId, actorKind } from '@braess/kernel';
+import { cancel } from '@braess/protocol';
+import { z } from 'zod';
+export default defineActorPolicy({
+  name: 'thief',
+  description: 'Cancels a request at its engines.',
+  parameters: z.strictObject({ request: z.int(), atMs: z.number() }),
+  build(cell, { request, atMs }, { actors }) {
+    const engines = [...actors.keys()].filter((name) => name.includes('engine'));
+    cell.actor('thief', actorKind({
+      name: 'thief',
+      messages: {},
+      state: () => ({ ids: engines.map((name) => actors.get(name)!.id as ActorId<'cancel'>) }),
+      start: (state, context) => { for (const id of state.ids) context.send(id, cancel, atMs * 1e6, request); },
+      on: {},
+    }), undefined);
+  },
+});`,
+    );
+    const { summary } = await project.run('small.yaml', [
+      'actors=[{policy: ./thief.ts, parameters: {request: 3, atMs: 400}}]'.replace('./', `${project.folder}/`),
+    ]);
+    expect(summary).toMatchObject({ submitted: 60, completed: 59, inFlight: 1, lost: 1 });
+    expect(summary.faults).toEqual([
+      'the run ended by itself with 1 requests in flight: they wait for ever',
+      expect.stringMatching(
+        /^control\/frontend0: request 3 waits for pod0\/rack0\/node0\/engine\d, which does not have it \((prefill|decode) engine, active\)$/,
+      ),
+    ]);
+  });
+
+  it('tells waiting for blocks, for KV, for an engine and for a connection apart', async () => {
+    const settings = [
+      // 32 blocks of 64 tokens hold one prompt of 1,500 tokens and its output, not two.
+      'serving[0].count=1',
+      'serving[1].count=1',
+      'serving[1].kvBlocks=32',
+      'workload.requests=6',
+      'workload.source.arrivals.ratePerSecond=1000',
+      'workload.source.inputTokens={kind: constant, tokens: 1500}',
+      'workload.connections={connections: 5}',
+      'router.queue={maxEngineRequests: 3}',
+    ];
+    const read = readScenario(project.path('small.yaml'), settings);
+    const { table } = await loadWorkload(read);
+    const model = modelOf(clusterProgram, { plan: planCluster(read), table, seriesNs: 0, alone: true });
+    const run = new Simulation(model, { seed: '1' });
+    const [prefill, decode] = smallEngines as [string, string];
+    const seen = new Set<string>();
+    for (let ms = 5; ms < 200; ms += 0.2) {
+      run.runUntil(Math.round(ms * 1e6));
+      for (const sentence of whoWaits({ actorNames: model.actorNames, stateOf: (actor) => run.stateOf(actor) })) seen.add(sentence);
+    }
+    const said = [...seen];
+    const expected = [
+      `control/frontend0: request 0 waits for ${prefill}, which computes its prompt (prefill engine, active)`,
+      `control/frontend0: request 3 waits in the router for an engine that takes its prompt`,
+      `control/frontend0: request 0 waits for ${decode}, which waits for its KV from ${prefill}`,
+      `control/frontend0: request 0 waits for ${decode}, which decodes it (decode engine, active)`,
+      'clients/client0: request 5 waits for a connection',
+    ];
+    for (const sentence of expected) expect(said).toContain(sentence);
+    // Request 0 has 24 of the 32 blocks while it decodes: the second prompt of 24 blocks has to wait.
+    expect(
+      said.some((sentence) =>
+        /request 1 waits for .*engine1, where it waits for .* KV blocks \(8 of 32 are available, its prompt takes up to 24; decode engine, active\)/.test(
+          sentence,
+        ),
+      ),
+    ).toBe(true);
+    run.runUntil();
+    expect(whoWaits({ actorNames: model.actorNames, stateOf: (actor) => run.stateOf(actor) })).toEqual([]);
+  });
+});
+
+describe('times that simulated time cannot hold', () => {
+  it.each([
+    ['delays.controlUs=0.0001', /delays\.controlUs is 0\.0001 us, less than 1 ns/],
+    ['untilSeconds=1e9', /untilSeconds is 1000000000 s; at most 4503599 s/],
+    ['faults=[{kind: gpu-speed, atSeconds: 1e12, gpu: pod0/rack0/node0/gpu0, factor: 0}]', /faults\[0\]\.atSeconds is 1000000000000 s/],
+    [
+      'faults=[{kind: gpu-speed, atSeconds: 1, gpu: pod0/rack0/node0/gpu0, factor: 1e-9}]',
+      /factor is 1e-9; must be 0 \(dead\) or at least/,
+    ],
+    ['telemetry.seriesSeconds=1e-6', /seriesSeconds is 0\.000001; must be 0 \(none\) or at least 0\.001/],
+  ])('%s is refused by its place', (setting, message) => {
+    expect(() => parseScenario(smallScenario, 'small.yaml', [setting])).toThrow(message);
+  });
+
+  it.each([
+    ['workload.source.arrivals.ratePerSecond=1e-9', /workload has its last request at .* at most 4503599 s/],
+    ['untilSeconds=0.000001', /workload has no requests: none comes within the 0\.000001 s of untilSeconds/],
+  ])('%s, too', async (setting, message) => {
+    await expect(
+      loadWorkload(parseScenario(smallScenario, 'small.yaml', [setting, 'workload.source.arrivals.kind=poisson'])),
+    ).rejects.toThrow(message);
+  });
+});
