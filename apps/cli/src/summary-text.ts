@@ -53,11 +53,21 @@ export function summaryText(summary: ScenarioSummary, report: string | null): st
     );
   }
   lines.push(
-    `fingerprint ${summary.fingerprint}; ${fixed(summary.events)} events in ${fixed(summary.wallSeconds, 2)} s wall on ${summary.shards} ${summary.shards === 1 ? 'shard' : 'shards'}, ${fixed(summary.peakRssMb)} MB`,
+    `fingerprint ${summary.fingerprint}; ${fixed(summary.events)} events in ${fixed(summary.wallSeconds, 2)} s wall on ${summary.shards} ${summary.shards === 1 ? 'shard' : 'shards'}${windowText(summary)}, ${fixed(summary.peakRssMb)} MB`,
     `run folder ${summary.folder}${report === null ? '' : `, report ${report}`}`,
   );
   return lines.join('\n');
 }
+
+/** Threads meet at the end of every window: with few events in one they mostly wait for each other. */
+function windowText({ shards, windows, events }: ScenarioSummary): string {
+  if (shards === 1 || windows === 0) return '';
+  const each = events / windows;
+  return ` (${fixed(each, 1)} events a window${each < fewEvents ? ': threads mostly wait for each other, try --shards 1' : ''})`;
+}
+
+/** A meeting of threads costs some tens of microseconds, an event one or two. */
+const fewEvents = 16;
 
 function poaLine({ value, snapshots, brokenSeconds, leadSeconds }: NonNullable<ScenarioSummary['poa']>): string {
   const broken =
