@@ -23,6 +23,24 @@ workload:
 const project = createProject();
 project.write('single.yaml', single);
 
+describe('a request whose engine dies', () => {
+  it('loses one attempt, not a second one to the dead engine that nobody was told of', async () => {
+    const settings = [
+      'faults=[{kind: gpu-speed, atSeconds: 0.05, gpu: pod0/rack0/node0/gpu0, factor: 0}]',
+      'cluster={serversPerRack: 4}',
+      'serving[0].count=2',
+      'serving[1].count=2',
+      'workload.requests=40',
+      'router={policy: least-loaded, maxAttempts: 2}',
+    ];
+    const run = await project.run('single.yaml', settings);
+    expect(run.summary).toMatchObject({ submitted: 40, completed: 40, faults: [] });
+    expect(await run.query('select max(attempts) as most, count(*) filter (where attempts = 2) > 0 as some from requests')).toEqual([
+      { most: 2, some: true },
+    ]);
+  });
+});
+
 describe('a client that tries again at once', () => {
   // There at 0.6 ms, prefilled at 20.6; asked of the decode engine at 21.6; its KV comes from there to 26.9 ms; the first token at 36.9.
   it.each([

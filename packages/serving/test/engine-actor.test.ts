@@ -1,3 +1,4 @@
+import { outcome } from '@braess/protocol';
 import { checkEngineActor, countingEngineBlocks, engineRefusal, engineRole, engineStatus } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
 import { buildCluster, controlNs, diaryOf, engineOf, type FakeTierState, fabricNs, serverNs, type TestCluster } from './actor-cluster.ts';
@@ -164,7 +165,7 @@ describe('disaggregated serving', () => {
 
   it('fails a request whose KV cannot come, and frees both ends', () => {
     const { rows, simulation } = diary({ ...cluster, fabric: { bytesPerSecond: 1e9, unreachable: [0] } });
-    expect(lines(rows.slice(1))).toEqual([`${(2.5 * ms + 2 * fabricNs + controlNs) / ms} finished 0 2 -1 0`]);
+    expect(lines(rows.slice(1))).toEqual([`${(2.5 * ms + 2 * fabricNs + controlNs) / ms} finished 0 ${outcome.transferLost} -1 0`]);
     for (const index of [0, 1])
       expect((engineOf(simulation, index).engine.pool as unknown as { freeBlocks: number }).freeBlocks).toBe(1000);
   });
@@ -351,12 +352,12 @@ describe('GPUs and roles', () => {
       .filter((row) => row.name !== 'answerBegun' && row.name !== 'loadReport')
       .map((row) => [row.nowNs / ms, row.name, ...row.fields.slice(0, 2)]);
     const id = simulation.actorId('server0/engine0');
-    // It dies at 7.1 ms, in the pass that would have ended at 7.5 ms: then it is told.
+    // It dies at 7.1 ms, in the pass that would have ended at 7.5 ms: then it is told, and before its requests are, that none of them comes back here.
     expect(told).toEqual([
       [2, 'kvEvents', id, 0],
+      [8, 'engineState', id, 0],
       [8, 'finished', 0, 2],
       [8, 'finished', 1, 2],
-      [8, 'engineState', id, 0],
       [8, 'kvEvents', id, 1],
       [31, 'refused', 2, engineRefusal.notActive],
       [1001, 'engineState', id, 0],

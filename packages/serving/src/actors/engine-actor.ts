@@ -295,9 +295,11 @@ function statusHandlers<Pool>(scope: EngineScope<Pool>) {
 /** A GPU died: every request here fails, all KV is gone. */
 function die<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context, extraNs: number): void {
   state.silentUntilNs = context.now + extraNs;
-  failInquiries(scope, state, context, extraNs);
   const events = emptyEvents();
   killEngine(state.engine, scope.options.blocks, context.now, events);
+  // Before the failures: whoever hears of those must not send the request back here.
+  sendState(scope, state, context, extraNs);
+  failInquiries(scope, state, context, extraNs);
   takeEvents(scope, state, context, events, extraNs);
   scope.options.blocks.clear(state.engine.pool);
 }
