@@ -39,7 +39,7 @@ describe('braess bench phold --json', () => {
 
   it('ends on Ctrl-C with exit code 130 and what there is', async () => {
     const words = ['bench', 'phold', '--actors', '1024', '--events', '10000000000', '--shards', '1', '--json'];
-    const { code, out, err } = await braess(words, 3000);
+    const { code, out, err } = await braess(words, 5000);
     expect({ code, err }).toEqual({ code: 130, err: '' });
     expect(JSON.parse(out)).toMatchObject({ interrupted: true, eventsPerSecond: null, rounds: [] });
   });
