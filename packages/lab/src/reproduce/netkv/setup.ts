@@ -8,11 +8,11 @@ const configs = fileURLToPath(new URL('../../../../../configs/paper/netkv/', imp
 
 const files: Readonly<Record<Profile, string>> = { chatbot: 'chatbot.yaml', rag: 'rag.yaml', long: 'long-context.yaml' };
 
-export type Scheduler = 'rr' | 'cla' | 'static' | 'self' | 'netkv';
+export type Scheduler = 'rr' | 'cla' | 'static' | 'self' | 'netkv' | 'by-request';
 
 /**
  * The decode schedulers of the paper. All wait with a request until its KV fits somewhere, as the scenario says. The weights of CLA* are assumed: the
- * paper searched its own on a slice of its trace.
+ * paper searched its own on a slice of its trace. `by-request` is NetKV with the other reading of its count: own transfers count until the request has ended.
  */
 const schedulers: Readonly<Record<Scheduler, readonly string[]>> = {
   rr: ['router.decode.policy=round-robin'],
@@ -20,6 +20,7 @@ const schedulers: Readonly<Record<Scheduler, readonly string[]>> = {
   static: ['router.decode.policy=netkv-static'],
   self: ['router.decode.policy=netkv-self'],
   netkv: [],
+  'by-request': ['router.decode.parameters={inFlight: tier, counts: requests}'],
 };
 
 export interface CaseOptions {
