@@ -57,41 +57,43 @@ export class RecordBuffer {
     e: number,
     f: number,
   ): void {
-    const at = this.#used;
-    if (at + headerWords + 6 > this.#words.length) this.#grow();
-    const fieldCount = type.fields.length;
+    const at = this.#begin(timeNs, step, actor, number, type, hasBody, 6);
     const words = this.#words;
-    const integers = this.#integers;
-    words[at] = timeNs;
-    integers[2 * at + 2] = step;
-    integers[2 * at + 3] = actor;
-    words[at + 2] = number;
-    integers[2 * at + 6] = this.#typeIndex(type) | (hasBody ? bodyBit : 0);
-    integers[2 * at + 7] = fieldCount;
-    words[at + 4] = a;
-    words[at + 5] = b;
-    words[at + 6] = c;
-    words[at + 7] = d;
-    words[at + 8] = e;
-    words[at + 9] = f;
-    this.#used = at + headerWords + fieldCount;
-    this.count++;
+    words[at] = a;
+    words[at + 1] = b;
+    words[at + 2] = c;
+    words[at + 3] = d;
+    words[at + 4] = e;
+    words[at + 5] = f;
   }
 
   appendRow(timeNs: number, step: number, actor: number, number: number, type: RowType, numbers: Float64Array): void {
+    const at = this.#begin(timeNs, step, actor, number, type, false, numbers.length);
+    for (let column = 0; column < numbers.length; column++) this.#words[at + column] = numbers[column] as number;
+  }
+
+  /** Writes the header of a record and takes its room, with place for `written` numbers; returns where its numbers go. */
+  #begin(
+    timeNs: number,
+    step: number,
+    actor: number,
+    number: number,
+    type: Pick<RowType, 'name' | 'fields' | 'declaration'>,
+    hasBody: boolean,
+    written: number,
+  ): number {
     const at = this.#used;
-    while (at + headerWords + numbers.length > this.#words.length) this.#grow();
-    const words = this.#words;
+    while (at + headerWords + written > this.#words.length) this.#grow();
     const integers = this.#integers;
-    words[at] = timeNs;
+    this.#words[at] = timeNs;
     integers[2 * at + 2] = step;
     integers[2 * at + 3] = actor;
-    words[at + 2] = number;
-    integers[2 * at + 6] = this.#typeIndex(type);
-    integers[2 * at + 7] = numbers.length;
-    for (let column = 0; column < numbers.length; column++) words[at + headerWords + column] = numbers[column] as number;
-    this.#used = at + headerWords + numbers.length;
+    this.#words[at + 2] = number;
+    integers[2 * at + 6] = this.#typeIndex(type) | (hasBody ? bodyBit : 0);
+    integers[2 * at + 7] = type.fields.length;
+    this.#used = at + headerWords + type.fields.length;
     this.count++;
+    return at + headerWords;
   }
 
   appendBody(body: unknown): void {

@@ -8,7 +8,6 @@ import { LiveInputs, type NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
 import { type RunEvents, RunObserver } from './observer.js';
 import { type PacerState, pacingReport } from './pacing.js';
-import { placeCells } from './placement.js';
 import { modelOf, type Program } from './program.js';
 import { RecordMerger, unpackRecords } from './records.js';
 import { type CheckedOptions, checkOptions, type RunOptions, type RunResult } from './run-options.js';
@@ -84,8 +83,6 @@ class Coordinator implements Run {
   /** Inputs that enter with the next segment at a known time: the replayed log, or what a lost segment had taken. */
   #scheduled: NumberedInput[] = [];
   #segment: Segment | undefined;
-  /** Where the running segment has each cell. */
-  #shardOfCell: Int32Array = new Int32Array(0);
   #watchdog: Watchdog | undefined;
   readonly #hasOtherParameters: boolean;
   #stopAsked = false;
@@ -146,7 +143,7 @@ class Coordinator implements Run {
   /** Hands an input to the shard that owns its actor; should the segment end first, the next one gets it. */
   #deliver(segment: Segment, sequence: number, entry: InputEntry): void {
     const { target } = inputFields(entry, this.model);
-    segment.sendInput(this.#shardOfCell[this.model.cellOfActor[target] as number] as number, entry, sequence);
+    segment.sendInput(segment.shardOfCell[this.model.cellOfActor[target] as number] as number, entry, sequence);
   }
 
   /** An observer that throws must not change the run, or hide its error. */
@@ -426,7 +423,6 @@ class Coordinator implements Run {
     const stretch = this.#stretch;
     const segment = new Segment(plan, pool, { onReport: (shard, report, done) => this.#take(stretch, shard, report, done) });
     this.#segment = segment;
-    this.#shardOfCell = placeCells(this.model, plan.shards);
     this.#inputs.beginSegment();
     for (const [sequence, entry] of this.#inputs.waiting) this.#deliver(segment, sequence, entry);
     const watchdog = new Watchdog(segment, plan, {
@@ -437,7 +433,7 @@ class Coordinator implements Run {
       },
     });
     this.#watchdog = watchdog;
-    const endLooks = chooser === undefined ? undefined : lookAt(segment, plan, chooser, fromNs);
+    const endLooks = chooser === undefined || chooser.choice !== undefined ? undefined : lookAt(segment, plan, chooser, fromNs);
     if (this.#stopAsked) {
       segment.requestStop();
       watchdog.hurry(stopPatienceMs);
@@ -509,7 +505,7 @@ class Coordinator implements Run {
 function lookAt(segment: Segment, plan: SegmentPlan, chooser: ShardChooser, fromNs: number): (done: SegmentResult | undefined) => void {
   const meter = new StretchMeter(segment, plan.shards, fromNs);
   const timer = setInterval(() => {
-    if (chooser.choice === undefined && chooser.look(meter.read())) segment.requestStop();
+    if (chooser.look(meter.read())) segment.requestStop();
     if (chooser.choice !== undefined || chooser.shards !== plan.shards) clearInterval(timer);
   }, lookEveryMs);
   return (done) => {

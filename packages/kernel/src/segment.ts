@@ -117,6 +117,8 @@ export class ShardPool {
 export class Segment {
   readonly result: Promise<SegmentResult>;
   readonly #plan: SegmentPlan;
+  /** Where it runs each cell. */
+  readonly shardOfCell: Int32Array;
   readonly #digest: string;
   readonly #control: SharedControl;
   readonly #watches: SharedArrayBuffer[];
@@ -126,7 +128,8 @@ export class Segment {
 
   constructor(plan: SegmentPlan, pool: ShardPool, listener: SegmentListener) {
     this.#plan = plan;
-    this.#digest = placementDigest(plan.model, placeCells(plan.model, plan.shards));
+    this.shardOfCell = placeCells(plan.model, plan.shards);
+    this.#digest = placementDigest(plan.model, this.shardOfCell);
     const participants = plan.shards + 1;
     const control = new SharedArrayBuffer(SharedControl.bytesFor(participants));
     this.#control = new SharedControl(control);

@@ -1,4 +1,4 @@
-import type { Segment, SegmentResult } from './segment.js';
+import type { Segment, SegmentResult, ShardWatch } from './segment.js';
 import { wallMs } from './wall-clock.js';
 
 /** What a stretch of a run has done since its shards began: events, wall milliseconds, simulated nanoseconds. */
@@ -28,7 +28,7 @@ export class StretchMeter {
 
   /** All zero until every shard is built. */
   read(): StretchReading {
-    const watches = Array.from(this.#pulses, (_, shard) => this.#segment.watch(shard));
+    const watches = this.#watches();
     if (Number.isNaN(this.#begunMs)) {
       if (!watches.every(({ looping }) => looping)) return nothing;
       this.#begunMs = wallMs();
@@ -40,19 +40,21 @@ export class StretchMeter {
     }
     const reachedNs = Math.min(...watches.map(({ nowNs }) => nowNs));
     const elapsedMs = wallMs() - this.#begunMs;
-    return { events: this.#events, elapsedMs, waitedMs: this.#waitedMs(), spanNs: Math.max(0, reachedNs - this.#fromNs) };
+    return { events: this.#events, elapsedMs, waitedMs: waitedMsOf(watches), spanNs: Math.max(0, reachedNs - this.#fromNs) };
   }
 
   /** What a segment came to, also one too short to be looked at while it ran; a lost one is known from the last look alone. */
   readEnded(done: SegmentResult | undefined): StretchReading {
     if (done === undefined) return this.read();
     const spanNs = done.stoppedNs - this.#fromNs;
-    return { events: done.stretchEvents, elapsedMs: done.loopMs, waitedMs: this.#waitedMs(), spanNs };
+    return { events: done.stretchEvents, elapsedMs: done.loopMs, waitedMs: waitedMsOf(this.#watches()), spanNs };
   }
 
-  #waitedMs(): number {
-    let sum = 0;
-    for (let shard = 0; shard < this.#pulses.length; shard++) sum += this.#segment.watch(shard).waitedMs;
-    return sum;
+  #watches(): ShardWatch[] {
+    return Array.from(this.#pulses, (_, shard) => this.#segment.watch(shard));
   }
+}
+
+function waitedMsOf(watches: readonly ShardWatch[]): number {
+  return watches.reduce((sum, { waitedMs }) => sum + waitedMs, 0);
 }
