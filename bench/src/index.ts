@@ -1,5 +1,6 @@
 export { type CodecResult, measureCodec } from './codec.js';
 export { type DecideResult, measureDecisions } from './decide.js';
+export { type ForkResult, measureForks } from './fork.js';
 export { type GamesResult, measureGames } from './games.js';
 export { type GridResult, measureGrid } from './grid.js';
 export { type GrowthResult, measureGrowth } from './growth.js';

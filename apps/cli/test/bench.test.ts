@@ -59,13 +59,14 @@ describe('braess bench', () => {
     const { code, out } = await braess(['bench', '--json']);
     expect(code).toBe(0);
     const names = (JSON.parse(out) as { benches: { name: string }[] }).benches.map(({ name }) => name);
-    expect(names).toEqual(expect.arrayContaining(['phold', 'queues', 'codec', 'growth', 'grid', 'startup']));
+    expect(names).toEqual(expect.arrayContaining(['phold', 'queues', 'codec', 'growth', 'grid', 'startup', 'fork']));
   });
 
   it.each([
     ['codec', '--batches', '90'],
     ['queues', '--events', '1000'],
     ['startup', '--cells', '50'],
+    ['fork', '--actors', '50'],
     ['growth', '--events', '2000'],
     ['grid', '--events', '2000', '--actors', '20', '30'],
   ])('%s prints one JSON object', async (...words) => {

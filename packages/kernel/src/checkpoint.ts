@@ -4,7 +4,8 @@ import { slotLayout } from './event-slab.js';
 import { Hash } from './fingerprint.js';
 import type { Model } from './model.js';
 import { checkPlainData } from './plain-check.js';
-import { copyValue, packValue, unpackValue } from './plain-data.js';
+import { copyValue } from './plain-copy.js';
+import { packValue, unpackValue } from './plain-data.js';
 import { outsideSender } from './refusals.js';
 import type { ShardEngine } from './shard-engine.js';
 
@@ -96,19 +97,28 @@ export class Checkpoint {
   }
 }
 
+/**
+ * What a snapshot is for. One for a `checkpoint` is in canonical order and holds the live states and bodies, to be packed at once; one for a `fork`
+ * holds copies, and its events in the order the queue had them.
+ */
+export type SnapshotUse = 'checkpoint' | 'fork';
+
 /** Copies out the dynamic state of a shard. Plain loops: a fork of thousands of actors must take milliseconds, also the first time. */
-export function takeSnapshot(engine: ShardEngine, timeNs: number): Snapshot {
+export function takeSnapshot(engine: ShardEngine, timeNs: number, use: SnapshotUse): Snapshot {
   const actors = engine.ownActors();
   const count = actors.length;
   const lanes = new Int32Array(2 * count);
   const sequences = new Float64Array(count);
   const recordLines = new Int32Array(3 * count);
+  const { actorLines, actorDoubles, recordLines: allRecordLines } = engine;
   for (let index = 0; index < count; index++) {
     const actor = actors[index] as number;
-    lanes[2 * index] = engine.actorLines[actor * 8 + 4] as number;
-    lanes[2 * index + 1] = engine.actorLines[actor * 8 + 5] as number;
-    sequences[index] = engine.actorDoubles[actor * 4 + 3] as number;
-    for (let word = 0; word < 3; word++) recordLines[3 * index + word] = engine.recordLines[3 * actor + word] as number;
+    lanes[2 * index] = actorLines[actor * 8 + 4] as number;
+    lanes[2 * index + 1] = actorLines[actor * 8 + 5] as number;
+    sequences[index] = actorDoubles[actor * 4 + 3] as number;
+    recordLines[3 * index] = allRecordLines[3 * actor] as number;
+    recordLines[3 * index + 1] = allRecordLines[3 * actor + 1] as number;
+    recordLines[3 * index + 2] = allRecordLines[3 * actor + 2] as number;
   }
   const streams = seededStreams(engine, actors);
   const streamWords = new Float64Array(streams.length * 4);
@@ -118,7 +128,7 @@ export function takeSnapshot(engine: ShardEngine, timeNs: number): Snapshot {
     timeNs,
     eventCount: engine.eventCount,
     actors,
-    states: plainStates(engine, actors),
+    states: plainStates(engine, actors, use),
     lanes,
     sequences,
     recordLines,
@@ -126,7 +136,7 @@ export function takeSnapshot(engine: ShardEngine, timeNs: number): Snapshot {
     streamWords,
     promiseKeys,
     promiseUntilNs: promiseKeys.map((key) => engine.promises.get(key) as number),
-    ...packEvents(engine),
+    ...packEvents(engine, use),
   };
 }
 
@@ -141,29 +151,29 @@ function seededStreams(engine: ShardEngine, actors: Int32Array): Int32Array {
   return Int32Array.from(streams);
 }
 
-function plainStates(engine: ShardEngine, actors: Int32Array): unknown[] {
+function plainStates(engine: ShardEngine, actors: Int32Array, use: SnapshotUse): unknown[] {
   const states = new Array<unknown>(actors.length);
   for (let index = 0; index < actors.length; index++) {
     const actor = actors[index] as number;
     const state = engine.states[actor];
-    checkPlainData(state, `the state of '${engine.model.actorNames[actor]}'`);
-    states[index] = state;
+    const what = `the state of '${engine.model.actorNames[actor]}'`;
+    if (use === 'fork') states[index] = copyValue(state, what);
+    else {
+      checkPlainData(state, what);
+      states[index] = state;
+    }
   }
   return states;
 }
 
-/** A snapshot that shares nothing with the run it was taken from. */
-export function copySnapshot(snapshot: Snapshot): Snapshot {
-  return { ...snapshot, states: copyValue(snapshot.states, 'states'), bodies: copyValue(snapshot.bodies, 'bodies') };
-}
-
-function packEvents(engine: ShardEngine): EventPart {
+function packEvents(engine: ShardEngine, use: SnapshotUse): EventPart {
   const { slab, model } = engine;
   const slots: number[] = [];
   engine.queue.forEach((slot) => {
     if (slab.integers[slot * 2 * slotWords + targetOffset] !== cancelledTarget) slots.push(slot);
   });
-  slots.sort((a, b) => (slab.words[a * slotWords] as number) - (slab.words[b * slotWords] as number) || (slab.tieBefore(a, b) ? -1 : 1));
+  if (use === 'checkpoint')
+    slots.sort((a, b) => (slab.words[a * slotWords] as number) - (slab.words[b * slotWords] as number) || (slab.tieBefore(a, b) ? -1 : 1));
   const eventWords = new Float64Array(slots.length * 8);
   const eventIntegers = new Int32Array(4 * slots.length);
   const fieldCounts = new Uint8Array(slots.length);
@@ -179,22 +189,27 @@ function packEvents(engine: ShardEngine): EventPart {
     eventWords[used++] = slab.words[base] as number;
     eventWords[used++] = slab.words[base + 1] as number;
     for (let field = 0; field < fieldCount; field++) eventWords[used++] = slab.fields[slot * fieldWords + field] as number;
-    if ((kindWord & bodyFlag) !== 0) bodies.push(slab.bodies[slot]);
+    if ((kindWord & bodyFlag) === 0) continue;
+    const body = slab.bodies[slot];
+    bodies.push(use === 'fork' ? copyValue(body, 'a pending body') : body);
   }
   return { eventWords: eventWords.slice(0, used), eventIntegers, fieldCounts, bodies };
 }
 
 /** Gives a fresh engine the part of a snapshot that lies on its shard. */
 export function restoreSnapshot(engine: ShardEngine, snapshot: Snapshot): void {
-  const { model } = engine;
-  for (let index = 0; index < snapshot.actors.length; index++) {
-    const actor = snapshot.actors[index] as number;
+  const { model, states, actorLines, actorDoubles, recordLines } = engine;
+  const { actors, lanes, sequences, recordLines: savedRecordLines } = snapshot;
+  for (let index = 0; index < actors.length; index++) {
+    const actor = actors[index] as number;
     if (!engine.owns(actor)) continue;
-    engine.states[actor] = snapshot.states[index];
-    engine.actorLines[actor * 8 + 4] = snapshot.lanes[2 * index] as number;
-    engine.actorLines[actor * 8 + 5] = snapshot.lanes[2 * index + 1] as number;
-    engine.actorDoubles[actor * 4 + 3] = snapshot.sequences[index] as number;
-    for (let word = 0; word < 3; word++) engine.recordLines[actor * 3 + word] = snapshot.recordLines[3 * index + word] as number;
+    states[actor] = snapshot.states[index];
+    actorLines[actor * 8 + 4] = lanes[2 * index] as number;
+    actorLines[actor * 8 + 5] = lanes[2 * index + 1] as number;
+    actorDoubles[actor * 4 + 3] = sequences[index] as number;
+    recordLines[actor * 3] = savedRecordLines[3 * index] as number;
+    recordLines[actor * 3 + 1] = savedRecordLines[3 * index + 1] as number;
+    recordLines[actor * 3 + 2] = savedRecordLines[3 * index + 2] as number;
   }
   const owner = ownerOfStream(model);
   for (let index = 0; index < snapshot.streams.length; index++) {

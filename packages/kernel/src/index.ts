@@ -20,7 +20,8 @@ export {
 export { ActorReference, type Cell, type Model, type World } from './model.js';
 export { type ProgressReport, RunObserver, type StallReport, type StartReport, type WindowReport } from './observer.js';
 export type { Pace, PacingReport } from './pacing.js';
-export { copyValue, packValue, unpackValue } from './plain-data.js';
+export { copyValue } from './plain-copy.js';
+export { packValue, unpackValue } from './plain-data.js';
 export { defineProgram, modelOf, type Program } from './program.js';
 export type { RecordSink, RunRecord } from './records.js';
 export { type PreparedThreads, prepareThreads, type Run, run, startRun } from './run.js';

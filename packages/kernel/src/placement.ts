@@ -10,6 +10,7 @@ import type { Model } from './model.js';
 export function placeCells(model: Model, shardCount: number): Int32Array {
   const loads = new Float64Array(shardCount);
   const shardOfCell = new Int32Array(model.weightOfCell.length);
+  if (shardCount === 1) return shardOfCell;
   const classes = cellsByClass(model);
   for (const cells of classes.filter(({ length }) => length < shardCount)) placeOneByOne(cells, model.weightOfCell, loads, shardOfCell);
   for (const cells of classes.filter(({ length }) => length >= shardCount)) placeInRuns(cells, model.weightOfCell, loads, shardOfCell);

@@ -75,11 +75,6 @@ export function unpackValue(bytes: Uint8Array): PlainData {
   return packr.unpack(bytes);
 }
 
-/** A deep copy through the codec. */
-export function copyValue<T>(value: T, what: string): T {
-  return packr.unpack(packr.pack(escapeFrom(value, what, true))) as T;
-}
-
 /** Packs typed columns as one msgpack binary, with bodies beside them. A view that the next call may overwrite. */
 export function packBatch(columns: Uint8Array, bodies: readonly unknown[]): Uint8Array {
   return packr.pack([columns, bodies.length === 0 ? bodies : escapeFrom(bodies, 'a message body', false)]);

@@ -43,11 +43,11 @@ export class RandomStreams {
 
   /** Copies the four words of a stream's state out. */
   save(stream: number, target: Float64Array, offset: number): void {
-    target.set(this.words.subarray(stream * streamWords, (stream + 1) * streamWords), offset);
+    for (let word = 0; word < streamWords; word++) target[offset + word] = this.words[stream * streamWords + word] as number;
   }
 
   restore(stream: number, source: Float64Array, offset: number): void {
-    this.words.set(source.subarray(offset, offset + streamWords), stream * streamWords);
+    for (let word = 0; word < streamWords; word++) this.words[stream * streamWords + word] = source[offset + word] as number;
   }
 }
 

@@ -10,7 +10,7 @@ import { type ActorId, createView, type MessageType, type RowType } from './mess
 import { MessageBatch } from './message-batch.js';
 import type { Model } from './model.js';
 import { checkBody } from './plain-check.js';
-import { copyValue } from './plain-data.js';
+import { copyValue } from './plain-copy.js';
 import { RandomStreams, streamName } from './random-streams.js';
 import { RecordBuffer } from './records.js';
 import {

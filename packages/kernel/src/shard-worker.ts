@@ -128,7 +128,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
     pacer: pacer?.state,
     snapshot:
       task.snapshot === 'at its end' || (task.snapshot === 'if stopped' && loop.wasStopped)
-        ? takeSnapshot(engine, loop.stoppedNs)
+        ? takeSnapshot(engine, loop.stoppedNs, 'checkpoint')
         : undefined,
   };
 }

@@ -1,11 +1,11 @@
 import {
   type Checkpoint,
-  copySnapshot,
   firstFreeInput,
   mergeSnapshots,
   packCheckpoint,
   restoreSnapshot,
   type Snapshot,
+  type SnapshotUse,
   takeSnapshot,
   unpackCheckpoint,
 } from './checkpoint.js';
@@ -17,7 +17,7 @@ import { type InputEntry, inputFields } from './input-log.js';
 import { type Limits, resolveLimits } from './limits.js';
 import type { Model } from './model.js';
 import { placeCells } from './placement.js';
-import { copyValue } from './plain-data.js';
+import { copyValue } from './plain-copy.js';
 import { compareRecords, type RunRecord, unpackRecords } from './records.js';
 import { outsideSender } from './refusals.js';
 import { ShardEngine } from './shard-engine.js';
@@ -32,7 +32,7 @@ export interface SimulationOptions {
   readonly seed?: string;
   /** Shards run interleaved on this thread (default 1): the result is the same for every count. */
   readonly shards?: number;
-  /** Send states and messages through the codec, check fields and that data are trees, poison views after the handler. */
+  /** Give every receiver and state a copy of its own, check fields and that data are trees, poison views after the handler. */
   readonly strict?: boolean;
   readonly limits?: Partial<Limits>;
   /** Keep emitted records for `takeRecords` (default false; they are hashed in any case). */
@@ -169,12 +169,12 @@ export class Simulation {
 
   /** The dynamic state at `nowNs`. */
   checkpoint(): Checkpoint {
-    return packCheckpoint(this.#snapshot(), this.model, this.seed);
+    return packCheckpoint(this.#snapshot('checkpoint'), this.model, this.seed);
   }
 
   /** A second run from here on, equal in all but what the caller then alters. Options given here override the original's. */
   fork(options: Pick<SimulationOptions, 'shards' | 'strict' | 'keepRecords'> = {}): Simulation {
-    return new Simulation(this.model, { ...this.#options, seed: this.seed, ...options }, copySnapshot(this.#snapshot()));
+    return new Simulation(this.model, { ...this.#options, seed: this.seed, ...options }, this.#snapshot('fork'));
   }
 
   /** The live state of an actor; change it only between stretches, to make a fork differ. */
@@ -223,9 +223,9 @@ export class Simulation {
     for (const engine of this.#engines) engine.tap = tap;
   }
 
-  #snapshot(): Snapshot {
+  #snapshot(use: SnapshotUse): Snapshot {
     this.#refuseFailed();
-    return mergeSnapshots(this.#engines.map((engine) => takeSnapshot(engine, this.nowNs)));
+    return mergeSnapshots(this.#engines.map((engine) => takeSnapshot(engine, this.nowNs, use)));
   }
 
   #keepRecords(engine: ShardEngine): void {

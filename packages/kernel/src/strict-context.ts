@@ -2,7 +2,7 @@ import type { Context } from './actor.js';
 import { KernelError } from './errors.js';
 import type { ActorId, MessageType, RowType } from './message.js';
 import { checkTree } from './plain-check.js';
-import { copyValue } from './plain-data.js';
+import { copyValue } from './plain-copy.js';
 
 /** What a strict run shows its handlers: the shard's context behind checks of what is sent, which would cost too much in every run. */
 export function strictContext(engine: Context): Context {

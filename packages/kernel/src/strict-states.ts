@@ -1,5 +1,5 @@
 import { checkTree } from './plain-check.js';
-import { copyValue } from './plain-data.js';
+import { copyValue } from './plain-copy.js';
 import { SharedParts } from './shared-parts.js';
 
 /** What a strict run watches of its actors' states: each is plain data and stays so, and none changes what another holds too. */

@@ -4,6 +4,7 @@ import { exitCodeHelp } from '../exit-codes.js';
 import { textTable } from '../text-output.js';
 import { codecCommand } from './bench-codec.js';
 import { decideCommand } from './bench-decide.js';
+import { forkCommand } from './bench-fork.js';
 import { gamesCommand } from './bench-games.js';
 import { gridCommand } from './bench-grid.js';
 import { growthCommand } from './bench-growth.js';
@@ -22,6 +23,7 @@ export function benchCommand(logger: Logger): Command {
     growthCommand(logger),
     gridCommand(logger),
     startupCommand(),
+    forkCommand(),
     jobCommand(),
     decideCommand(),
     gamesCommand(),

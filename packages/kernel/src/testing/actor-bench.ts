@@ -3,7 +3,7 @@ import { KernelError } from '../errors.js';
 import { slotLayout } from '../event-slab.js';
 import { type ActorId, type BodyOf, createView, type FieldValues, type MessageType, type RowType } from '../message.js';
 import { ActorReference } from '../model.js';
-import { copyValue } from '../plain-data.js';
+import { copyValue } from '../plain-copy.js';
 import { RandomStreams } from '../random-streams.js';
 import { maximumTimeNs, timeFault } from '../time.js';
 import { checkPlainTree, firstSharedPart } from './plain-tree.js';
