@@ -112,6 +112,7 @@ export class Hash {
         this.word(nameHash(key));
         this.value((value as Record<string, unknown>)[key]);
       }
+      this.word(13); // Where it ends: { a: { b: 1 }, c: 2 } is not { a: { b: 1, c: 2 } }.
     }
   }
 

@@ -152,6 +152,13 @@ function checkTransport(program: Program, options: RunOptions): void {
       "transport 'memory' runs as fast as possible on a fixed number of shards; use transport 'threads' for pace, live input or shards 'auto'",
     );
   }
+  const { checkpointEveryNs, restarts = 0 } = options;
+  if (transport === 'memory' && (checkpointEveryNs !== undefined || restarts > 0)) {
+    throw new KernelError(
+      'bad-option',
+      "transport 'memory' has no threads to lose, so it takes no checkpoints on the way; leave checkpointEveryNs and restarts out, or use transport 'threads'",
+    );
+  }
 }
 
 function checkCheckpoints({ from, checkpointEveryNs, restarts = 0, inputs = [] }: RunOptions, untilNs: number): void {

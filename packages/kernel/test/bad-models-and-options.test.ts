@@ -162,6 +162,8 @@ describe('bad options', () => {
     ['a paced memory run', { transport: 'memory', pace: 1 }, /use transport 'threads' for pace/],
     ['a live memory run', { transport: 'memory', live: true }, /use transport 'threads'/],
     ['restarts without checkpoints', { restarts: 1 }, /restarts is 1; but there are no checkpoints to start from; set checkpointEveryNs/],
+    ['checkpoints on the way in memory', { transport: 'memory', checkpointEveryNs: 5 }, /'memory' has no threads to lose/],
+    ['restarts in memory', { transport: 'memory', restarts: 1, checkpointEveryNs: 5 }, /leave checkpointEveryNs and restarts out/],
     ['checkpoints every 0 ns', { checkpointEveryNs: 0 }, /checkpointEveryNs is 0/],
     ['a limit of 0', { limits: { pendingBytes: 0 } }, /limits.pendingBytes is 0/],
     ['a NaN limit', { limits: { handlerLimitMs: Number.NaN } }, /limits.handlerLimitMs is NaN/],

@@ -1,4 +1,4 @@
-import { copyValue, packValue, unpackValue } from '@braess/kernel';
+import { copyValue, Hash, packValue, unpackValue } from '@braess/kernel';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { plainValue } from './random-specs.js';
@@ -38,6 +38,35 @@ describe('plain data', () => {
     const value = [inner, { constructor: { constructor: inner } }, bare, new Map([[1, { constructor: Number.NaN }]])];
     expect(sameExactly(copyValue(value, 'it'), value)).toBe(true);
     expect(sameExactly(unpackValue(packValue(value, 'it')), value)).toBe(true);
+  });
+
+  it('has a hash that tells where each part ends', () => {
+    // Few keys and values, so that two trees often have the same sequence of them.
+    const { tree } = fc.letrec((tie) => ({
+      tree: fc.oneof(
+        { maxDepth: 3 },
+        fc.constantFrom(1, 'a'),
+        fc.array(tie('tree'), { maxLength: 2 }),
+        fc.dictionary(fc.constantFrom('a', 'b'), tie('tree'), { maxKeys: 2 }),
+      ),
+    }));
+    const hashOf = (value: unknown): string => {
+      const hash = new Hash();
+      hash.value(value);
+      return hash.digest();
+    };
+    const seen = new Map<string, string>();
+    fc.assert(
+      fc.property(tree, (value) => {
+        const text = JSON.stringify(value);
+        const known = seen.get(hashOf(value));
+        if (known !== undefined) expect(text).toBe(known);
+        seen.set(hashOf(value), text);
+      }),
+      { seed: 3, numRuns: 5000 },
+    );
+    expect(seen.size).toBeGreaterThan(100);
+    expect(hashOf({ a: { b: 1 }, c: 2 })).not.toBe(hashOf({ a: { b: 1, c: 2 } }));
   });
 
   it('packs to the same bytes whatever was packed before, and again after a round trip', () => {
