@@ -32,6 +32,9 @@ export class EventQueue {
   private bucketCount = 0;
   private currentBucket = -1;
   private rungStart = 0;
+  /** Events that came to their turn since the last rung was built, about, and where that began. */
+  private passedCount = 0;
+  private passedFromNs = 0;
   private bucketsPerNs = 0;
 
   private farSlots = new Int32Array(512);
@@ -191,6 +194,7 @@ export class EventQueue {
     this.farCount = count - taken;
     this.bottomHead = 0;
     this.bottomCount = taken;
+    this.passedCount += taken;
     // One bucket that is already being drained: what comes up to its end goes to the heap, what comes later is far.
     this.rungStart = endTime;
     this.bucketsPerNs = 1;
@@ -208,6 +212,7 @@ export class EventQueue {
     }
     this.bottomHead = 0;
     this.bottomCount = count;
+    this.passedCount += count;
     if (count <= burstLimit) {
       if (count > 1) this.insertionSortBottom(0, count);
     } else this.sortBurst(count);
@@ -244,11 +249,14 @@ export class EventQueue {
       const time = times[i] as number;
       if (time < minimum) minimum = time;
     }
-    const buckets = Math.min(maximumBuckets, Math.max(minimumBuckets, 2 ** Math.ceil(Math.log2(count))));
+    const spanNs = 2 * this.typicalSpreadNs(minimum);
+    const buckets = this.bucketsFor(count, spanNs, minimum - this.passedFromNs);
     if (this.bucketHeads.length < buckets) this.bucketHeads = new Int32Array(buckets);
     this.bucketHeads.fill(-1, 0, buckets);
     this.rungStart = minimum;
-    this.bucketsPerNs = buckets / Math.max(buckets, 2 * this.typicalSpreadNs(minimum));
+    this.bucketsPerNs = buckets / Math.max(buckets, spanNs);
+    this.passedCount = 0;
+    this.passedFromNs = minimum;
     this.bucketCount = buckets;
     this.currentBucket = -1;
     const next = this.slab.next;
@@ -267,6 +275,15 @@ export class EventQueue {
       }
     }
     this.farCount = kept;
+  }
+
+  /**
+   * A bucket for each event: of those pending, or, where most messages are sent and received within the rung, of as many as the last rung had in
+   * such a time (at most four times as many as it had: they have to be looked through).
+   */
+  private bucketsFor(count: number, spanNs: number, lastSpanNs: number): number {
+    const expected = lastSpanNs > 0 ? Math.min(4 * this.passedCount, (this.passedCount * spanNs) / lastSpanNs) : 0;
+    return Math.min(maximumBuckets, Math.max(minimumBuckets, 2 ** Math.ceil(Math.log2(Math.max(count, expected / 2)))));
   }
 
   /** Distance from the first far event to the median one (a few far timers must not stretch the buckets of all). */
@@ -340,6 +357,7 @@ export class EventQueue {
   }
 
   private heapPush(slot: number, time: number): void {
+    this.passedCount++;
     if (this.heapCount === this.heapSlots.length) {
       this.heapSlots = doubledSlots(this.heapSlots);
       this.heapTimes = doubledTimes(this.heapTimes);
