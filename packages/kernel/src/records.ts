@@ -1,5 +1,4 @@
 import type { MessageType, RowType } from './message.js';
-import { packBatch, unpackBatch } from './plain-data.js';
 
 /** One emitted record. Records of a run are ordered by (timeNs, step, actor, number). */
 export interface RunRecord {
@@ -24,6 +23,13 @@ export interface RecordSink {
 /** Words of a record in a batch: time, (step, actor), number, (type, field count), then its fields. */
 const headerWords = 4;
 const bodyBit = 1 << 16;
+
+/** Records as columns, their bodies beside them. */
+export interface RecordBatch {
+  readonly typeNames: readonly string[];
+  readonly columns: Float64Array;
+  readonly bodies: readonly unknown[];
+}
 
 /** Records of one shard since the last flush. */
 export class RecordBuffer {
@@ -100,13 +106,13 @@ export class RecordBuffer {
     this.#bodies.push(body);
   }
 
-  /** The records as bytes of their own, for the merger; empties the buffer. */
-  pack(): { readonly typeNames: readonly string[]; readonly packed: Uint8Array<ArrayBuffer> } {
-    const packed = new Uint8Array(packBatch(new Uint8Array(this.#words.buffer, 0, this.#used * 8), this.#bodies));
+  /** The records, whose columns the next record overwrites; empties the buffer. */
+  take(): RecordBatch {
+    const batch = { typeNames: [...this.#typeNames], columns: this.#words.subarray(0, this.#used), bodies: this.#bodies };
     this.#used = 0;
     this.#bodies = [];
     this.count = 0;
-    return { typeNames: [...this.#typeNames], packed };
+    return batch;
   }
 
   #typeIndex(type: { readonly name: string; readonly declaration: number }): number {
@@ -126,11 +132,8 @@ export class RecordBuffer {
   }
 }
 
-export function unpackRecords(typeNames: readonly string[], packed: Uint8Array): RunRecord[] {
-  const [columns, bodies] = unpackBatch(packed);
-  const words = new Float64Array(columns.byteLength / 8);
-  new Uint8Array(words.buffer).set(columns);
-  const integers = new Int32Array(words.buffer);
+export function recordsOf({ typeNames, columns: words, bodies }: RecordBatch): RunRecord[] {
+  const integers = new Int32Array(words.buffer, words.byteOffset, 2 * words.length);
   const records: RunRecord[] = [];
   let nextBody = 0;
   for (let at = 0; at < words.length; ) {

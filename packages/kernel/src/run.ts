@@ -9,11 +9,11 @@ import type { Model } from './model.js';
 import { type RunEvents, RunObserver } from './observer.js';
 import { type PacerState, pacingReport } from './pacing.js';
 import { modelOf, type Program } from './program.js';
-import { RecordMerger, unpackRecords } from './records.js';
+import { RecordMerger } from './records.js';
 import { type CheckedOptions, checkOptions, type RunOptions, type RunResult } from './run-options.js';
-import { Segment, type SegmentPlan, type SegmentResult, ShardPool, type ThreadTransport } from './segment.js';
+import { Segment, type SegmentPlan, type SegmentReport, type SegmentResult, ShardPool, type ThreadTransport } from './segment.js';
 import { ShardChooser } from './shard-choice.js';
-import type { ShardReport, SnapshotWish } from './shard-task.js';
+import type { SnapshotWish } from './shard-task.js';
 import { checkShards, Simulation } from './simulation.js';
 import { SinkQueue } from './sink-queue.js';
 import { StretchMeter } from './stretch-meter.js';
@@ -453,10 +453,10 @@ class Coordinator implements Run {
     }
   }
 
-  #take(stretch: number, shard: number, report: ShardReport, done: () => void): void {
+  #take(stretch: number, shard: number, report: SegmentReport, done: () => void): void {
     switch (report.kind) {
       case 'records': {
-        const records = unpackRecords(report.typeNames, report.packed);
+        const { records } = report;
         const merger = this.#merger;
         void this.#sink
           .add(() => (stretch === this.#stretch ? merger?.add(shard, records, report.throughNs) : undefined))

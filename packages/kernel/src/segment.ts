@@ -9,6 +9,9 @@ import type { NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
 import type { PacerState } from './pacing.js';
 import { placeCells, placementDigest } from './placement.js';
+import { unpackValue } from './plain-data.js';
+import { RecordBlocks } from './record-blocks.js';
+import { type RunRecord, recordsOf } from './records.js';
 import { emptyResult, type ShardReport, type ShardResult, type ShardTask, type SnapshotWish, WatchWords } from './shard-task.js';
 import { SharedControl, SharedRing } from './shared-ring.js';
 import { ThreadPool, type ThreadPoolOptions } from './thread-pool.js';
@@ -57,8 +60,13 @@ export interface SegmentResult {
 }
 
 /** What the coordinator does with what shards report while they run. */
+/** What a shard reports, its records unpacked. */
+export type SegmentReport =
+  | Exclude<ShardReport, { readonly kind: 'records' }>
+  | { readonly kind: 'records'; readonly records: readonly RunRecord[]; readonly throughNs: number };
+
 export interface SegmentListener {
-  onReport(shard: number, report: ShardReport, done: () => void): void;
+  onReport(shard: number, report: SegmentReport, done: () => void): void;
 }
 
 /** How one shard is doing, as read from shared memory. */
@@ -122,6 +130,7 @@ export class Segment {
   readonly #digest: string;
   readonly #control: SharedControl;
   readonly #watches: SharedArrayBuffer[];
+  readonly #recordBlocks: SharedArrayBuffer[];
   readonly #ports: MessagePort[] = [];
   #killed: KernelError | undefined;
   #rejectKilled: (error: KernelError) => void = () => undefined;
@@ -134,6 +143,7 @@ export class Segment {
     const control = new SharedArrayBuffer(SharedControl.bytesFor(participants));
     this.#control = new SharedControl(control);
     this.#watches = Array.from({ length: plan.shards }, () => new SharedArrayBuffer(WatchWords.bytes));
+    this.#recordBlocks = Array.from({ length: plan.shards }, () => RecordBlocks.create());
     this.result = this.#run(pool, control, listener);
   }
 
@@ -229,12 +239,19 @@ export class Segment {
   #listen(port: MessagePort, shard: number, listener: SegmentListener): Promise<void> {
     return new Promise((resolve) => {
       port.on('message', (report: ShardReport) => {
-        const bytes = report.kind === 'records' ? report.packed.byteLength : report.kind === 'events' ? report.columns.byteLength : 0;
+        const bytes = report.kind === 'records' ? report.bytes : report.kind === 'events' ? report.columns.byteLength : 0;
         const done = bytes > 0 ? this.#creditBack(shard, bytes) : () => undefined;
-        listener.onReport(shard, report, done);
+        listener.onReport(shard, report.kind === 'records' ? this.#readRecords(shard, report) : report, done);
       });
       port.on('close', resolve);
     });
+  }
+
+  #readRecords(shard: number, { typeNames, columns, bodies, throughNs }: ShardReport & { kind: 'records' }): SegmentReport {
+    const unpacked = bodies === undefined ? [] : (unpackValue(bodies) as unknown[]);
+    const blocks = new RecordBlocks(this.#recordBlocks[shard] as SharedArrayBuffer);
+    const records = blocks.take(columns, (words) => recordsOf({ typeNames, columns: words, bodies: unpacked }));
+    return { kind: 'records', records, throughNs };
   }
 
   #creditBack(shard: number, bytes: number): () => void {
@@ -273,6 +290,7 @@ export class Segment {
       live,
       watch,
       port,
+      recordBlocks: this.#recordBlocks[shard] as SharedArrayBuffer,
       traced,
       reportWindows,
       guards,

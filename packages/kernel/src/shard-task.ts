@@ -5,6 +5,7 @@ import type { InputEntry } from './input-log.js';
 import type { Limits } from './limits.js';
 import type { NumberedInput } from './live-inputs.js';
 import type { PacerState } from './pacing.js';
+import type { RecordColumns } from './record-blocks.js';
 import type { RingLinkPlan } from './shared-ring.js';
 
 /** When a stretch hands back the state it ends in. */
@@ -32,6 +33,8 @@ export interface ShardTask {
   /** Shared words a watcher reads; see `WatchWords`. */
   readonly watch: SharedArrayBuffer;
   readonly port: MessagePort;
+  /** For the records it emits; see `RecordBlocks`. */
+  readonly recordBlocks: SharedArrayBuffer;
   /** Actors whose events a recorder wants. */
   readonly traced: Int32Array | undefined;
   readonly reportWindows: boolean;
@@ -58,7 +61,15 @@ export interface ShardResult {
 
 /** Messages a shard thread sends to the coordinator while it runs. */
 export type ShardReport =
-  | { readonly kind: 'records'; readonly typeNames: readonly string[]; readonly packed: Uint8Array; readonly throughNs: number }
+  | {
+      readonly kind: 'records';
+      readonly typeNames: readonly string[];
+      readonly columns: RecordColumns;
+      /** The bodies, packed; undefined when there are none. */
+      readonly bodies: Uint8Array | undefined;
+      readonly bytes: number;
+      readonly throughNs: number;
+    }
   | { readonly kind: 'input'; readonly entry: InputEntry; readonly sequence: number }
   | { readonly kind: 'events'; readonly columns: Float64Array; readonly messageNames: readonly string[] }
   | { readonly kind: 'windows'; readonly columns: Float64Array };

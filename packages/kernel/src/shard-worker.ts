@@ -7,7 +7,9 @@ import { type InputEntry, inputFields } from './input-log.js';
 import type { Model } from './model.js';
 import { Pacer } from './pacing.js';
 import { placeCells, placementDigest } from './placement.js';
+import { packValue } from './plain-data.js';
 import { loadProgram, modelOf, type Program } from './program.js';
+import { RecordBlocks } from './record-blocks.js';
 import { outsideSender } from './refusals.js';
 import { ShardEngine } from './shard-engine.js';
 import { type LoopHost, ShardLoop } from './shard-loop.js';
@@ -152,12 +154,14 @@ class WorkerHost implements LoopHost {
   #windows: number[] = [];
   #traced: number[] = [];
   readonly #messageNames: readonly string[];
+  readonly #blocks: RecordBlocks;
 
   constructor(task: ShardTask, engine: ShardEngine, link: RingLink) {
     this.#task = task;
     this.#link = link;
     this.#watch = new Int32Array(task.watch);
     this.#watchDoubles = new Float64Array(task.watch);
+    this.#blocks = new RecordBlocks(task.recordBlocks);
     this.#messageNames = [...engine.model.messages.map((type) => type.name), 'start'];
     this.onWindow = task.reportWindows ? (fromNs, boundNs, events) => this.#windows.push(fromNs, boundNs, events) : undefined;
     if (task.traced !== undefined) this.#traceEvents(engine, task.traced);
@@ -204,9 +208,10 @@ class WorkerHost implements LoopHost {
 
   #sendOn(engine: ShardEngine, throughNs: number): void {
     if (this.#task.keepRecords) {
-      const { typeNames, packed } = engine.records.pack();
-      const bytes = packed.byteLength;
-      this.#post({ kind: 'records', typeNames, packed, throughNs });
+      const { typeNames, columns, bodies } = engine.records.take();
+      const packed = bodies.length === 0 ? undefined : packValue(bodies, 'the bodies of records');
+      const bytes = columns.byteLength + (packed?.byteLength ?? 0);
+      this.#post({ kind: 'records', typeNames, columns: this.#blocks.put(columns), bodies: packed, bytes, throughNs });
       this.#holdForSink(bytes);
     }
     if (this.#windows.length > 0) this.#post({ kind: 'windows', columns: Float64Array.from(this.#windows) });

@@ -18,7 +18,7 @@ import { type Limits, resolveLimits } from './limits.js';
 import type { Model } from './model.js';
 import { placeCells } from './placement.js';
 import { copyValue } from './plain-copy.js';
-import { compareRecords, type RunRecord, unpackRecords } from './records.js';
+import { compareRecords, type RunRecord, recordsOf } from './records.js';
 import { outsideSender } from './refusals.js';
 import { ShardEngine } from './shard-engine.js';
 import { createMemoryLinks, type ShardLink } from './shard-link.js';
@@ -230,8 +230,7 @@ export class Simulation {
 
   #keepRecords(engine: ShardEngine): void {
     if (engine.records.count === 0) return;
-    const { typeNames, packed } = engine.records.pack();
-    for (const record of unpackRecords(typeNames, packed)) this.#records.push(record);
+    for (const record of recordsOf(engine.records.take())) this.#records.push(record);
   }
 
   #refuseFailed(): void {

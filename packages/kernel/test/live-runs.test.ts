@@ -139,6 +139,23 @@ describe('stop', () => {
     await expect(going.result).rejects.toThrow(/has not returned.*asked to stop[\s\S]*actor ring000004/);
   });
 
+  it('hands over every record whole and in order, also while nobody takes them in and all shared blocks are full', async () => {
+    const recordsOf = async (transport: 'memory' | 'threads'): Promise<RunRecord[]> => {
+      const all: RunRecord[] = [];
+      let isFirst = true;
+      const write = (records: readonly RunRecord[]): void => {
+        all.push(...records);
+        for (const endMs = performance.now() + (isFirst ? 300 : 0); performance.now() < endMs; ); // Holds this thread, not the shard's.
+        isFirst = false;
+      };
+      await run(echoProgram, { ticking: 'x', tickNs: 1000 }, { transport, sink: { write }, untilNs: 1e8 });
+      return all;
+    };
+    const expected = await recordsOf('memory');
+    expect(expected).toHaveLength(99_999);
+    expect(await recordsOf('threads')).toEqual(expected);
+  });
+
   it('waits for a slow sink and resolves', async () => {
     let written = 0;
     const sink = {
