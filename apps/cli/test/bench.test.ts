@@ -93,6 +93,17 @@ describe('braess bench', () => {
     expect(err).toContain(message);
   });
 
+  it('job runs a whole scenario in a fresh process, small when asked to', async () => {
+    const { code, out, err } = await braess(['bench', 'job', '1024-gpu-2', '--requests', '150', '--json']);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    const job = JSON.parse(out) as Record<string, unknown>;
+    expect(job).toMatchObject({ name: '1024-gpu-2', requests: 150, completed: 150, shards: 2, input: 'generated', targets: [] });
+    expect(job.windows).toMatchObject({ events: expect.any(Number) as number, bound: expect.any(Number) as number });
+    const unknown = await braess(['bench', 'job', 'j65']);
+    expect(unknown.code).toBe(2);
+    expect(unknown.err).toContain("no job is named 'j65'; jobs are j64, j8, j64-long");
+  });
+
   it('names the benches when asked for one that does not exist', async () => {
     const { code, err } = await braess(['bench', 'fold']);
     expect(code).toBe(2);

@@ -66,6 +66,9 @@ export interface JobAnswer {
 export const jobs: readonly JobSpec[] = [
   job('j64', 'j64.yaml', 'jobs/j64.csv.gz', '64 aggregated engines, 20,000 requests', { requestsPerSecond: 50_000, peakRssMb: 300 }),
   job('j8', 'j8.yaml', 'jobs/j8.csv.gz', '8 aggregated engines, 20,000 requests', { requestsPerSecond: 50_000, peakRssMb: 300 }),
+  // Ten times as many requests: what a run costs once its code is compiled, which is half the cost of the short ones.
+  job('j64-long', 'j64.yaml', null, 'j64 with 200,000 requests', { requestsPerSecond: 50_000 }, ['workload.requests=200000']),
+  job('j8-long', 'j8.yaml', null, 'j8 with 200,000 requests', { requestsPerSecond: 50_000 }, ['workload.requests=200000']),
   job('j64-stepwise', 'j64.yaml', 'jobs/j64.csv.gz', 'j64 pass by pass', {}, ['serving[0].passes=stepwise']),
   job('j64-disaggregated', 'j64-disaggregated.yaml', 'jobs/j64.csv.gz', '24 prefill + 40 decode engines, KV over the fabric', {
     requestsPerSecond: 20_000,
@@ -114,6 +117,8 @@ export interface JobOptions {
   /** Folder that may hold traces/ and jobs/. */
   readonly shared?: string;
   readonly onJob?: (name: string) => void;
+  /** So many generated requests instead of the job's own, for a quick look; targets are for whole jobs. */
+  readonly requests?: number;
 }
 
 /** Runs a job, or all, each in a fresh process, and compares with what is asked. @throws RangeError for an unknown name. */
@@ -131,16 +136,26 @@ export async function benchJobs(name: string | undefined, options: JobOptions = 
 async function runJob(spec: JobSpec, options: JobOptions, before: readonly JobResult[]): Promise<JobResult> {
   const repository = fileURLToPath(new URL('../../../', import.meta.url));
   const { configs = join(repository, 'configs'), shared = join(repository, '..', 'shared') } = options;
-  const trace = spec.trace === null ? null : join(shared, spec.trace);
+  const trace = spec.trace === null || options.requests !== undefined ? null : join(shared, spec.trace);
   const hasTrace = trace !== null && existsSync(trace);
   const folder = mkdtempSync(join(tmpdir(), 'braess-job-'));
   try {
-    const settings = [...(hasTrace ? [`workload.source=${JSON.stringify({ kind: 'trace', file: trace })}`] : []), ...spec.settings];
+    const settings = [
+      ...(hasTrace ? [`workload.source=${JSON.stringify({ kind: 'trace', file: trace })}`] : []),
+      ...spec.settings,
+      ...requestSettings(options),
+    ];
+    // The last setting of a name counts.
     const answer = await freshProcess({ file: join(configs, spec.scenario), settings, shards: spec.shards, out: join(folder, 'run') });
-    return resultOf(spec, answer, hasTrace, before);
+    const result = resultOf(spec, answer, hasTrace, before);
+    return options.requests === undefined ? result : { ...result, targets: [] };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+function requestSettings({ requests }: JobOptions): string[] {
+  return requests === undefined ? [] : [`workload.requests=${requests}`];
 }
 
 function resultOf(spec: JobSpec, { summary, cpuSeconds, windows }: JobAnswer, hasTrace: boolean, before: readonly JobResult[]): JobResult {

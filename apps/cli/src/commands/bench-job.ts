@@ -1,6 +1,8 @@
 import type { JobResult } from '@braess/lab';
 import { Command } from 'commander';
+import { refusingRanges } from '../arguments.js';
 import { exitCodes } from '../exit-codes.js';
+import { wholeNumber } from '../option-values.js';
 import { fixed, textTable, verdict } from '../text-output.js';
 
 /** `braess bench job`: whole runs of the cluster, each in a fresh process. */
@@ -8,10 +10,15 @@ export function jobCommand(): Command {
   return new Command('job')
     .description('whole runs of the emulated cluster, each in a fresh process, against what is asked of them')
     .argument('[name]', 'one job; without it all, one after the other')
+    .option('--requests <n>', "so many generated requests instead of the job's own", wholeNumber(1, 10_000_000))
     .option('--json', 'print one JSON object for a name, else an array')
-    .action(async (name: string | undefined, { json }: { json?: boolean }) => {
+    .action(async (name: string | undefined, { requests, json }: { requests?: number; json?: boolean }, command: Command) => {
       const { benchJobs } = await import('@braess/lab');
-      const results = await benchJobs(name, json === true ? {} : { onJob: (job) => process.stderr.write(`running ${job}\n`) });
+      const options = {
+        ...(requests === undefined ? {} : { requests }),
+        ...(json === true ? {} : { onJob: (job: string) => process.stderr.write(`running ${job}\n`) }),
+      };
+      const results = await refusingRanges(command, () => benchJobs(name, options));
       process.stdout.write(`${json === true ? JSON.stringify(name === undefined ? results : results[0]) : describe(results)}\n`);
       if (results.some((result) => result.completed < result.requests)) process.exitCode = exitCodes.lost;
     });
