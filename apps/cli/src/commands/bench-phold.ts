@@ -18,7 +18,8 @@ interface Options {
   readonly json?: boolean;
 }
 
-const bareEvents = 4_000_000;
+/** Long enough that the start, when code is still being compiled, weighs little. */
+const bareEvents = 8_000_000;
 
 export function pholdCommand(logger: Logger): Command {
   return new Command('phold')
@@ -28,7 +29,7 @@ export function pholdCommand(logger: Logger): Command {
     .option('--lookahead <S>', 'lookahead as a share of the mean delay', realNumber(1e-6, 0.99), 0.1)
     .option('--shards <N>', "shards on threads, 1 to 64, or 'auto' to let the kernel choose", shardCount, 'auto')
     .option('--work <US>', 'microseconds of extra work an event', realNumber(0, 1000), 0)
-    .option('--events <N>', 'about how many events each run has (default: 4,000,000, fewer with extra work)', wholeNumber(1000, 1e11))
+    .option('--events <N>', 'about how many events each run has (default: 8,000,000, fewer with extra work)', wholeNumber(1000, 1e11))
     .option('--seed <S>', 'seed of every random stream', seedText, '1')
     .option('--json', 'print one JSON object and nothing else')
     .action(async (options: Options) => {
