@@ -1,6 +1,6 @@
 import { KernelError } from './errors.js';
 import { slotLayout } from './event-slab.js';
-import { packBatch, unpackBatch } from './plain-data.js';
+import { packBodies, unpackValue } from './plain-data.js';
 
 const { bodyFlag } = slotLayout;
 
@@ -8,25 +8,35 @@ const { bodyFlag } = slotLayout;
 const headerWords = 4;
 
 /**
- * Messages on their way to one other shard, as columns in one typed array; bodies wait beside it and are packed with the batch.
- * On the wire a batch is the msgpack array [binary columns, bodies].
+ * A batch as msgpack is [binary columns, bodies]. Its first six bytes, 0x92 (an array of two) and 0xc6 (a binary) with the length, lie at the end of
+ * a word, so that the columns begin at the next one: they are written, sent and read in place.
  */
+const arrayOfBinary = 0xc6920000 | 0;
+const noBodies = 0x90;
+const prefixBytes = 6;
+
+/** Messages on their way to one other shard, as columns in one typed array; bodies wait beside it and are packed with the batch. */
 export class MessageBatch {
   count = 0;
   /** Earliest arrival in the batch, `Infinity` when empty. */
   earliestNs = Number.POSITIVE_INFINITY;
+  /** The first `frontWords` words are the caller's, for what goes before the batch on the way. */
+  words = new Float64Array(1024);
+  integers = new Int32Array(this.words.buffer);
+  private bytes = new Uint8Array(this.words.buffer);
   private readonly limitBytes: number;
   private readonly nameOf: (actor: number) => string;
-  private words = new Float64Array(1024);
-  private integers = new Int32Array(this.words.buffer);
-  private used = 0;
+  private readonly firstColumn: number;
+  private used: number;
   private readonly bodies: unknown[] = [];
   private bodyBytes = 0;
 
   /** @param nameOf names an actor in errors. */
-  constructor(limitBytes: number, nameOf: (actor: number) => string = (actor) => `#${actor}`) {
+  constructor(limitBytes: number, nameOf: (actor: number) => string = (actor) => `#${actor}`, frontWords = 0) {
     this.limitBytes = limitBytes;
     this.nameOf = nameOf;
+    this.firstColumn = frontWords + 1;
+    this.used = this.firstColumn;
   }
 
   /** Appends a message; `storeFields` or `appendBody` may complete it. */
@@ -65,16 +75,32 @@ export class MessageBatch {
     this.bodies.push(body);
   }
 
-  /** The batch as msgpack bytes (a view that the next pack may overwrite); the batch is empty afterwards. */
+  /** Completes the batch in `words`, from the word after the front; returns its bytes up to the end, 0 for an empty one. `clear` comes next. */
+  close(): number {
+    if (this.count === 0) return 0;
+    const columnBytes = (this.used - this.firstColumn) * 8;
+    const packed = this.bodies.length === 0 ? undefined : packBodies(this.bodies);
+    const bodyBytes = packed?.byteLength ?? 1;
+    while (this.bytes.length < this.used * 8 + bodyBytes) this.widen();
+    const prefix = 2 * this.firstColumn - 2;
+    this.integers[prefix] = arrayOfBinary;
+    this.integers[prefix + 1] = swapBytes(columnBytes);
+    if (packed === undefined) this.bytes[this.used * 8] = noBodies;
+    else this.bytes.set(packed, this.used * 8);
+    return 8 + columnBytes + bodyBytes;
+  }
+
+  /** The batch as msgpack bytes (a view that the next message overwrites); the batch is empty afterwards. */
   pack(): Uint8Array {
-    const bytes = packBatch(new Uint8Array(this.words.buffer, 0, this.used * 8), this.bodies);
+    const end = this.firstColumn * 8 - 8 + this.close();
+    const packed = this.bytes.subarray(this.firstColumn * 8 - prefixBytes, end);
     this.clear();
-    return bytes;
+    return packed;
   }
 
   clear(): void {
     this.count = 0;
-    this.used = 0;
+    this.used = this.firstColumn;
     this.bodies.length = 0;
     this.bodyBytes = 0;
     this.earliestNs = Number.POSITIVE_INFINITY;
@@ -82,10 +108,15 @@ export class MessageBatch {
 
   private grow(target: number): void {
     if (this.words.byteLength * 2 + this.bodyBytes > this.limitBytes) this.refuse(target);
+    this.widen();
+  }
+
+  private widen(): void {
     const words = new Float64Array(this.words.length * 2);
     words.set(this.words);
     this.words = words;
     this.integers = new Int32Array(words.buffer);
+    this.bytes = new Uint8Array(words.buffer);
   }
 
   private refuse(target: number): never {
@@ -109,36 +140,44 @@ export type MessageReceiver = (
   body: unknown,
 ) => void;
 
-let copied = new Float64Array(1024);
-let copiedBytes = new Uint8Array(copied.buffer);
-let copiedIntegers = new Int32Array(copied.buffer);
-
-/** Unpacks a batch. The receiver must not unpack another one meanwhile. */
-export function unpackMessages(packed: Uint8Array, receive: MessageReceiver): void {
-  const [columns, bodies] = unpackBatch(packed);
-  if (columns.byteLength > copiedBytes.byteLength) {
-    copied = new Float64Array(2 ** Math.ceil(Math.log2(columns.byteLength / 8 + 1)));
-    copiedBytes = new Uint8Array(copied.buffer);
-    copiedIntegers = new Int32Array(copied.buffer);
-  }
-  copiedBytes.set(columns); // The packed bytes need not be aligned to doubles.
-  const end = columns.byteLength / 8;
+/** Reads the batch that begins at word `at` of a frame, in place. */
+export function readMessages(words: Float64Array, integers: Int32Array, at: number, byteLength: number, receive: MessageReceiver): void {
+  const columnBytes = swapBytes(integers[2 * at + 1] as number);
+  const first = at + 1;
+  const end = first + columnBytes / 8;
+  if (integers[2 * at] !== arrayOfBinary || columnBytes < 0 || 8 + columnBytes >= byteLength)
+    throw new KernelError('handshake', `a batch of ${byteLength} bytes does not begin with its columns`);
+  const bodyBytes = byteLength - 8 - columnBytes;
+  const bodies = bodyBytes > 1 ? (unpackValue(new Uint8Array(words.buffer, words.byteOffset + end * 8, bodyBytes)) as unknown[]) : [];
   let nextBody = 0;
-  for (let at = 0; at < end; ) {
-    const kindWord = copiedIntegers[2 * at + 6] as number;
-    const fieldCount = copiedIntegers[2 * at + 7] as number;
+  for (let message = first; message < end; ) {
+    const kindWord = integers[2 * message + 6] as number;
+    const fieldCount = integers[2 * message + 7] as number;
     const body = (kindWord & bodyFlag) === 0 ? undefined : bodies[nextBody++];
     receive(
-      copied[at] as number,
-      copied[at + 1] as number,
-      copiedIntegers[2 * at + 4] as number,
-      copiedIntegers[2 * at + 5] as number,
+      words[message] as number,
+      words[message + 1] as number,
+      integers[2 * message + 4] as number,
+      integers[2 * message + 5] as number,
       kindWord,
-      copied,
-      at + headerWords,
+      words,
+      message + headerWords,
       fieldCount,
       body,
     );
-    at += headerWords + fieldCount;
+    message += headerWords + fieldCount;
   }
+}
+
+/** Unpacks a batch from msgpack bytes. */
+export function unpackMessages(packed: Uint8Array, receive: MessageReceiver): void {
+  const byteLength = packed.byteLength + 8 - prefixBytes;
+  const words = new Float64Array(Math.ceil(byteLength / 8));
+  new Uint8Array(words.buffer).set(packed, 8 - prefixBytes);
+  readMessages(words, new Int32Array(words.buffer), 0, byteLength, receive);
+}
+
+/** A length between the byte order of msgpack (big-endian) and that of typed arrays here. */
+function swapBytes(value: number): number {
+  return (value << 24) | ((value & 0xff00) << 8) | ((value >>> 8) & 0xff00) | (value >>> 24);
 }

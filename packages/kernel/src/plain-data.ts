@@ -75,13 +75,9 @@ export function unpackValue(bytes: Uint8Array): PlainData {
   return packr.unpack(bytes);
 }
 
-/** Packs typed columns as one msgpack binary, with bodies beside them. A view that the next call may overwrite. */
-export function packBatch(columns: Uint8Array, bodies: readonly unknown[]): Uint8Array {
-  return packr.pack([columns, bodies.length === 0 ? bodies : escapeFrom(bodies, 'a message body', false)]);
-}
-
-export function unpackBatch(bytes: Uint8Array): [columns: Uint8Array, bodies: unknown[]] {
-  return packr.unpack(bytes) as [Uint8Array, unknown[]];
+/** Packs the bodies of a batch, which were checked when they were sent. A view that the next call may overwrite. */
+export function packBodies(bodies: readonly unknown[]): Uint8Array {
+  return packr.pack(escapeFrom(bodies, 'a message body', false));
 }
 
 function escapeFrom(value: unknown, what: string, thorough: boolean): unknown {

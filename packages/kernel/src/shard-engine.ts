@@ -25,6 +25,7 @@ import {
   refuseMessage,
   refuseStream,
 } from './refusals.js';
+import { frameFrontWords } from './shard-link.js';
 import type { SilenceGates } from './silence-gates.js';
 import { strictContext } from './strict-context.js';
 import { StrictStates } from './strict-states.js';
@@ -112,7 +113,7 @@ export class ShardEngine {
     this.streams = new RandomStreams(model.streamBase[this.actorCount] as number, (stream) => streamName(model, this.seed, stream));
     this.batches = Array.from(
       { length: shardCount },
-      () => new MessageBatch(options.limits.batchBytes, (actor) => actorName(model, actor)),
+      () => new MessageBatch(options.limits.batchBytes, (actor) => actorName(model, actor), frameFrontWords(shardCount)),
     );
     this.watch = options.watch ?? new Int32Array(16);
     this.watchDoubles = new Float64Array(this.watch.buffer);

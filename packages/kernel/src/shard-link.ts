@@ -5,6 +5,17 @@ export interface Frame {
   length: number;
 }
 
+/**
+ * Words of a frame before its vectors: (length in words, bytes of the batch), first event, (round, flags), (version, model digest), time reached,
+ * first pending event (the first event of a live shard is no later than its floor, under which no input can enter).
+ */
+export const frameHeaderWords = 6;
+
+/** Words of a frame before its batch of messages: the header, then for every shard what was sent to it and until when it hears nothing. */
+export function frameFrontWords(shardCount: number): number {
+  return frameHeaderWords + 2 * shardCount;
+}
+
 /** A frame of its own memory, holding a copy of the first `length` words. */
 export function copyFrame(words: Float64Array<ArrayBuffer>, length: number): Frame {
   const copy = words.slice(0, length);

@@ -1,18 +1,16 @@
 import { KernelError } from './errors.js';
 import { Hash } from './fingerprint.js';
-import { type MessageReceiver, unpackMessages } from './message-batch.js';
+import { type MessageReceiver, readMessages } from './message-batch.js';
 import type { Pacer } from './pacing.js';
 import type { ShardEngine } from './shard-engine.js';
-import type { Frame, ShardLink } from './shard-link.js';
+import { type Frame, frameFrontWords, frameHeaderWords, type ShardLink } from './shard-link.js';
 import { wallMs } from './wall-clock.js';
 import { WindowBounds } from './window-bounds.js';
 
 /** Version of the frame layout; part of the handshake. */
-const frameVersion = 3;
+const frameVersion = 4;
 
-/** Words before the vectors of a frame: (length in words, payload bytes), first event, (round, flags), (version, model digest), time reached,
- * first pending event (the first event of a live shard is no later than its floor, under which no input can enter). */
-const headerWords = 6;
+const headerWords = frameHeaderWords;
 const stopFlag = 1;
 
 /** Events between two looks at the abort word inside a window. */
@@ -76,8 +74,6 @@ export class ShardLoop {
   #stopRequested = false;
   #floorNs = 0;
   #stopNs = Number.POSITIVE_INFINITY;
-  #frame = new Float64Array(512);
-  #integers = new Int32Array(this.#frame.buffer);
   readonly #digest: number;
   readonly #receive: MessageReceiver;
 
@@ -310,17 +306,12 @@ export class ShardLoop {
   #sendFrame(to: number, wantsStop: boolean): void {
     const { shard, shardCount } = this.#plan;
     const batch = this.engine.batches[to] as ShardEngine['batches'][number];
-    const payload = batch.count === 0 ? undefined : batch.pack();
-    const payloadAt = headerWords + 2 * shardCount;
-    const length = payloadAt + (payload === undefined ? 0 : Math.ceil(payload.byteLength / 8));
-    if (this.#frame.length < length) {
-      this.#frame = new Float64Array(2 ** Math.ceil(Math.log2(length)));
-      this.#integers = new Int32Array(this.#frame.buffer);
-    }
-    const frame = this.#frame;
-    const integers = this.#integers;
+    const batchAt = frameFrontWords(shardCount);
+    const batchBytes = batch.close();
+    const length = batchAt + Math.ceil(batchBytes / 8);
+    const { words: frame, integers } = batch;
     integers[0] = length;
-    integers[1] = payload?.byteLength ?? 0;
+    integers[1] = batchBytes;
     frame[1] = this.#ownFirstNs[shard] as number;
     integers[4] = this.rounds | 0;
     integers[5] = wantsStop ? stopFlag : 0;
@@ -332,8 +323,8 @@ export class ShardLoop {
       frame[headerWords + k] = this.#sentNs[shard * shardCount + k] as number;
       frame[headerWords + shardCount + k] = this.#silentNs[shard * shardCount + k] as number;
     }
-    if (payload !== undefined) new Uint8Array(frame.buffer, payloadAt * 8, payload.byteLength).set(payload);
     this.#link.send(to, frame, length);
+    batch.clear();
   }
 
   #readFrame(from: number, { words: frame, integers }: Frame): void {
@@ -347,10 +338,8 @@ export class ShardLoop {
       this.#sentNs[from * shardCount + k] = frame[headerWords + k] as number;
       this.#silentNs[from * shardCount + k] = frame[headerWords + shardCount + k] as number;
     }
-    const payloadBytes = integers[1] as number;
-    if (payloadBytes === 0) return;
-    const payload = new Uint8Array(frame.buffer, (headerWords + 2 * shardCount) * 8, payloadBytes);
-    unpackMessages(payload, this.#receive);
+    const batchBytes = integers[1] as number;
+    if (batchBytes > 0) readMessages(frame, integers, frameFrontWords(shardCount), batchBytes, this.#receive);
   }
 
   #checkHandshake(from: number, integers: Int32Array): void {

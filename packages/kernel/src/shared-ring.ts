@@ -136,16 +136,19 @@ export class SharedRing {
   }
 }
 
+/** Up to so many words a loop copies faster than `set`, which has to make a view first, and is slow on shared memory. */
+const loopedWords = 256;
+
 function copyIn(data: Float64Array, mask: number, at: number, words: Float64Array, from: number, count: number): void {
   const start = at & mask;
-  if (count <= 16 || start + count > mask + 1) {
+  if (count <= loopedWords || start + count > mask + 1) {
     for (let i = 0; i < count; i++) data[(start + i) & mask] = words[from + i] as number;
   } else data.set(words.subarray(from, from + count), start);
 }
 
 function copyOut(data: Float64Array, mask: number, at: number, target: Float64Array, offset: number, count: number): void {
   const start = at & mask;
-  if (count <= 16 || start + count > mask + 1) {
+  if (count <= loopedWords || start + count > mask + 1) {
     for (let i = 0; i < count; i++) target[offset + i] = data[(start + i) & mask] as number;
   } else target.set(data.subarray(start, start + count), offset);
 }
