@@ -328,6 +328,67 @@ describe('ranking by tiers', () => {
   });
 });
 
+describe('an oracle that knows some candidates only', () => {
+  const names = ['netkv', 'netkv-static', 'weighted'];
+  const none = { tier: -1, bytesPerSecond: Number.NaN, latencyNs: Number.NaN };
+
+  it('draws nobody to those it does not know: they cost as much as the slowest it knows', () => {
+    fc.assert(
+      fc.property(fc.array(bandwidth, { minLength: 1, maxLength: 5 }), fc.constantFrom(...names), (known, name) => {
+        const told = [none, ...known.map((bytesPerSecond) => ({ tier: 2, bytesPerSecond }))];
+        const engines = told.map(() => engine({ activeRequests: 3 }));
+        const view = viewOf(8192, engines, told);
+        const chosen = ask(name, view, 8192);
+        const seconds = (8192 * bytesPerToken) / Math.min(...known);
+        expect(view.scores[0]).toBeCloseTo(seconds + 12.27e-3 + 0.21e-3 * 4, 9);
+        if (Math.max(...known) > Math.min(...known)) expect(known[chosen - 1]).toBe(Math.max(...known));
+      }),
+    );
+  });
+
+  it('goes by the rest where it knows none, or tells neither latency nor load', () => {
+    for (const name of names) {
+      expect(ask(name, viewOf(8192, [engine({ activeRequests: 5 }), engine({ activeRequests: 2 })], [none, none]), 8192)).toBe(1);
+      const slow = { tier: 3, bytesPerSecond: 1e9, latencyNs: Number.NaN };
+      expect(ask(name, viewOf(8192, [engine({}), engine({})], [slow, { ...slow, bytesPerSecond: 2e9 }]), 8192)).toBe(1);
+    }
+  });
+
+  it('may say that nothing moves: such a transfer costs more than any other, unless the prompt is there', () => {
+    const full = { tier: 2, bytesPerSecond: 1e9, congestion: 1 };
+    expect(ask('netkv', viewOf(512, [engine({}), engine({})], [full, { tier: 3, bytesPerSecond: 1000 }]), 512)).toBe(1);
+    expect(ask('netkv', viewOf(512, [engine({ overlapBlocks: 32 }), engine({})], [full, full]), 512)).toBe(0);
+  });
+});
+
+describe('what an oracle says', () => {
+  const question = { candidates: [0, 1], count: 2, transferBytes: 1e9 };
+
+  it.each([
+    ['congestion', 1.5, /congestion of engine 1 is 1.5; it must be a number from 0 to 1/],
+    ['congestion', -0.1, /congestion of engine 1/],
+    ['bytesPerSecond', -1, /bytesPerSecond of engine 1 is -1; it must be a number of 0 or more/],
+    ['latencyNs', Number.POSITIVE_INFINITY, /latencyNs of engine 1/],
+    ['transferNs', -5, /transferNs of engine 1/],
+    ['tier', 9, /engine 1 is in tier 9; it must be a whole number from 0 to 4/],
+    ['tier', 1.5, /engine 1 is in tier 1.5/],
+  ] as const)('%s cannot be %d', (name, value, message) => {
+    const answer = new NetworkAnswer(2);
+    answer.check(question);
+    answer[name][1] = value;
+    expect(() => answer.check(question)).toThrow(message);
+  });
+
+  it('is checked by tier, too', () => {
+    const five = (value: number): number[] => Array.from({ length: networkTiers }, () => value);
+    const answer = new NetworkAnswer(2);
+    answer.answerByTier(question, [0, 1], five(1), five(1e9), five(0));
+    answer.check(question);
+    answer.answerByTier(question, [0, 1], five(2), five(1e9), five(0));
+    expect(() => answer.check(question)).toThrow(/congestion of tier 0 is 2/);
+  });
+});
+
 describe('own transfers', () => {
   const tiers = Int8Array.from([0, 0, 1, 2]);
   const site = { tiersFrom: () => tiers } as unknown as NetworkSite;

@@ -1,7 +1,17 @@
-import { bindPolicy, builtInPolicy, decisionColumns, type NetworkSite, networkTiers, type OraclePolicy } from '@braess/control';
+import {
+  bindPolicy,
+  builtInPolicy,
+  decisionColumns,
+  defineOraclePolicy,
+  defineRouterPolicy,
+  type NetworkSite,
+  networkTiers,
+  type OraclePolicy,
+} from '@braess/control';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type FakeRequest, imbalance, router, simulate } from './fakes.js';
+import { z } from 'zod';
+import { engineLog, type FakeRequest, imbalance, router, simulate } from './fakes.js';
 
 interface Decided {
   readonly chosen: number;
@@ -95,5 +105,75 @@ describe('netkv-joint', () => {
       }),
       { numRuns: 60 },
     );
+  });
+});
+
+describe('who waits for a joint decision', () => {
+  const decode = { role: 2, transferNs: 0, tokenNs: 10_000 };
+  const prefills = Array.from({ length: 6 }, () => ({ role: 1, prefillNs: 1000 }));
+
+  it('keeps the turn of its priority, and among equals of its arrival, when there is no room', () => {
+    const requests: FakeRequest[] = [0, 0, 0, 5, 0, 5].map((priority, index) => ({
+      atNs: 10 * index,
+      inputTokens: 16,
+      outputTokens: 2,
+      priority,
+    }));
+    const simulation = simulate({
+      engines: [...prefills, decode],
+      requests,
+      router: 'round-robin',
+      options: {
+        queue: { maxEngineRequests: 1 },
+        decodeStage: { nearPriority: 100 },
+        decodeRouter: router('netkv-joint', { windowMs: 0, together: 4 }),
+      },
+    });
+    simulation.runUntil();
+    expect(imbalance(simulation)).toBe(0);
+    expect(engineLog(simulation, 6).decodes.map(({ request }) => request)).toEqual([0, 3, 5, 1, 2, 4]);
+  });
+
+  it('is decided on where transfers never end, as evenly as where they take no time', () => {
+    for (const congestion of [0, 1]) {
+      const tiers = Int8Array.from([-1, -1, -1, -1, -1, -1, 2, 2]);
+      const five = (value: number): Float64Array => new Float64Array(networkTiers).fill(value);
+      const site = { tiersFrom: () => tiers, tierBytesPerSecond: five(1e9), tierLatencyNs: five(0) } as unknown as NetworkSite;
+      const oracle = defineOraclePolicy({
+        name: 'fixed',
+        description: 'One load.',
+        parameters: z.strictObject({}),
+        answer: (question, answer) => answer.answerByTier(question, tiers, five(congestion), five(1e9), five(0)),
+      });
+      const requests: FakeRequest[] = Array.from({ length: 12 }, (_, index) => ({ atNs: index, inputTokens: 16, outputTokens: 2 }));
+      const simulation = simulate({
+        engines: [...prefills, decode, decode],
+        requests,
+        router: 'round-robin',
+        options: { site, kvBytesPerToken: 1000, decodeRouter: router('netkv-joint', { windowMs: 1 }), oracle: bindPolicy(oracle) },
+      });
+      simulation.runUntil();
+      expect([6, 7].map((engine) => engineLog(simulation, engine).decodes.length)).toEqual([6, 6]);
+    }
+  });
+
+  it('stops the run where its policy leaves a candidate without a cost', () => {
+    const silent = defineRouterPolicy({
+      name: 'silent',
+      description: 'Writes no scores.',
+      parameters: z.strictObject({}),
+      joint: () => ({ windowNs: 0, together: 4 }),
+      choose(view) {
+        view.scores[view.candidates[1]!] = Number.NaN;
+        return view.candidates[0]!;
+      },
+    });
+    const run = simulate({
+      engines: [...prefills, decode, decode],
+      requests: [{ atNs: 0, inputTokens: 16, outputTokens: 2 }],
+      router: 'round-robin',
+      options: { decodeRouter: bindPolicy(silent) },
+    });
+    expect(() => run.runUntil()).toThrow(/router policy 'silent'.*request 0.*score of engine 7/);
   });
 });

@@ -29,7 +29,7 @@ const site = {
 
 interface Told {
   readonly madeAtNs: number;
-  readonly knowledge: { readonly congestion: Float64Array };
+  readonly knowledge: { readonly congestion: Float64Array; readonly links?: Float64Array };
 }
 
 /** An oracle by hand: reports of its links, and what it then publishes. */
@@ -49,8 +49,8 @@ function oracleOf(name: string, given: Readonly<Record<string, unknown>> = {}) {
         if (of === tier) policy.observe?.(report, parameters, state);
       }
     },
-    publish: (nowNs: number) =>
-      policy.publish?.({ nowNs, engines: 3, site, paths: false }, parameters, state, random) as Told | null | undefined,
+    publish: (nowNs: number, paths = false) =>
+      policy.publish?.({ nowNs, engines: 3, site, paths }, parameters, state, random) as Told | null | undefined,
   };
 }
 
@@ -65,6 +65,18 @@ describe('trend', () => {
       // One reading makes no line.
       expect(told).toBeCloseTo(second === 1 ? 0.15 : 0.1 + 0.05 * (second + 2), 9);
     }
+  });
+
+  it('takes a beat without reports for no reading', () => {
+    const oracle = oracleOf('trend', { seconds: 1, readings: 4, aheadSeconds: 0 });
+    expect(congestionOf(oracle.publish(0), 3)).toBe(0);
+    // As in a run: the oracle's beat comes at the period, the reports of the same moment a little after it.
+    for (let second = 1; second <= 6; second++) {
+      oracle.publish(second * 1e9);
+      oracle.hear(second * 1e9 + 1000, 3, 0.1 * second);
+      expect(congestionOf(oracle.publish(second * 1e9 + 1000), 3)).toBeCloseTo(0.1 * second, 9);
+    }
+    expect(congestionOf(oracle.publish(7e9), 3)).toBeCloseTo(0.6, 9);
   });
 
   it('draws the line of least squares through its readings, by the normal equations, within 0 and the ceiling', () => {
@@ -144,6 +156,24 @@ describe('failing', () => {
       expect(told[second]!.madeAtNs).toBe((second - 3) * 1e9);
       expect(congestionOf(told[second], 3)).toBeCloseTo(loadAt(second - 3), 9);
     }
+  });
+
+  it('slow: of single links, too, however long it runs', () => {
+    const oracle = oracleOf('failing', { seconds: 0.1, mode: 'slow', slowSeconds: 5000 });
+    let told: Told | null | undefined;
+    for (let second = 0; second <= 12_000; second++) {
+      oracle.hear(second * 1e9, 3, (second % 97) / 100);
+      told = oracle.publish(second * 1e9, true);
+    }
+    const link = linkTier.indexOf(3);
+    expect(told!.madeAtNs).toBe(7000e9);
+    expect(told!.knowledge.links![link]).toBeCloseTo((7000 % 97) / 100 + (link % 2 === 0 ? 0.01 : -0.01), 9);
+  });
+
+  it('says what is nonsense in its parameters before a run', () => {
+    expect(() => oracleOf('failing', { fromSeconds: 8, untilSeconds: 4 })).toThrow(/untilSeconds: must be above fromSeconds/);
+    expect(() => oracleOf('rtt-median', { tiers: [] })).toThrow(/tiers/);
+    for (const kind of ['rtt-median', 'active']) expect(() => oracleOf(kind, { seconds: 1e-9 })).toThrow(/seconds: .*0\.1/);
   });
 
   it('lying: the slowest tier is idle and all others full, and it says so with a straight face', () => {

@@ -69,6 +69,17 @@ describe('what oracles tell in a run', () => {
     expect(row).toEqual([0, 1]);
   });
 
+  it('failing, down from the start: with static tiers in its place requests stay near once it is found ill', async () => {
+    const share = async (health: string): Promise<unknown> => {
+      const oracle = `router.oracle={policy: failing, parameters: {seconds: 0.5}, health: {timeoutMs: 500${health}}}`;
+      const far = "avg(case when network_tier = 'across pods' then 1 else 0 end) filter (chosen and time_ns > 1.1e9)";
+      return (await decided([...network, byNetwork, 'workload.source.prefix=null', oracle], far))[0]![0];
+    };
+    expect(await share(', fallback: static-tiers')).toBe(0);
+    // Least load, and nobody tells of tiers.
+    expect(await share('')).toBe(0);
+  });
+
   it('failing, slow: what it says is too old from its first word on, and trusted again with the first fresh one', async () => {
     const oracle =
       'router.oracle={policy: failing, parameters: {mode: slow, slowSeconds: 2, seconds: 0.5, fromSeconds: 3.1, untilSeconds: 8.1}, health: {timeoutMs: 1500}}';
@@ -96,9 +107,11 @@ describe('transfers under way that a frontend counts', () => {
   /** Sums of the counters of both frontends, now. */
   const counted = (run: Simulation): number[] =>
     ['control/frontend0', 'control/frontend1'].map((name) => {
-      const { tierTransfers, sourceTransfers } = run.stateOf(name) as FrontendState;
+      const { tierTransfers, sourceTransfers, tierRequests, sourceRequests, slotOf } = run.stateOf(name) as FrontendState;
+      const all = [...tierTransfers, ...sourceTransfers, ...tierRequests, ...sourceRequests];
+      expect(Math.min(...all)).toBeGreaterThanOrEqual(0);
+      if (slotOf.size === 0) expect(Math.max(...all)).toBe(0);
       const sum = tierTransfers.reduce((all, count) => all + count, 0);
-      expect(Math.min(...tierTransfers, ...sourceTransfers)).toBeGreaterThanOrEqual(0);
       expect(sourceTransfers.reduce((all, count) => all + count, 0)).toBe(sum);
       return sum;
     });

@@ -25,7 +25,7 @@ export function completeEarly(desk: FrontendDesk, state: FrontendState, context:
 export function dropEarly(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, tell: boolean): void {
   const { slots, engines } = state;
   if (slots.early[slot] === 0) return;
-  release(desk, state, slot, charge.decodeEngine | charge.transfer);
+  release(desk, state, slot, charge.decodeEngine | charge.transfer | charge.placement);
   if (tell) context.send(engines.actors[slots.decodeEngine[slot]!]!, cancel, desk.settings.engineDelayNs, slots.request[slot]!);
   slots.early[slot] = 0;
   slots.decodeEngine[slot] = -1;

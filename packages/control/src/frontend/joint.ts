@@ -1,15 +1,19 @@
 import { REASON } from '@braess/protocol';
+import { type BoundPolicy, policyFailure } from '../policy/policy.js';
+import type { RouterPolicy } from '../policy/router-policy.js';
 import { assignLeastCost } from '../router/decode/assignment.js';
 import { recordDecision } from './decisions.js';
 import { armDecode, dispatchDecode, drainQueues, rejectPlaced } from './placement.js';
 import { ask, engineMayCome, noEngine, present } from './routing.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
-import { firstWaiting, pushWaiting, removeWaiting, type WaitingQueue } from './waiting-queue.js';
+import { putBack, takeFirst, type Waiting, type WaitingQueue } from './waiting-queue.js';
 
 type Ties = 'random' | 'least-loaded' | 'first';
 
 /** Stands for an engine that a request may not go to; far above any sum of seconds, far below what additions lose. */
 const forbidden = 1e12;
+/** Stands for a cost beyond it: thirty years. */
+const worst = 1e9;
 
 /** The decodes that wait are decided on: one after the other, or those of a joint policy together. */
 export function decideWaiting(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
@@ -18,15 +22,16 @@ export function decideWaiting(desk: FrontendDesk, state: FrontendState, context:
   if (policy.joint === undefined) drainQueues(desk, state, context);
   else {
     const { together, ties = 'random' } = policy.joint(state.decodeParameters ?? parameters);
-    for (const queue of [state.decodeQueue, state.longQueue]) assignWaiting(desk, state, context, queue, together, ties);
+    let more = false;
+    for (const queue of [state.decodeQueue, state.longQueue]) more = assignWaiting(desk, state, context, queue, together, ties) || more;
     // Whoever found no room is looked at again when something ends; whoever was beyond the number, soon.
-    if (state.decodeQueue.count > together || state.longQueue.count > together) armDecode(desk, state, context);
+    if (more) armDecode(desk, state, context);
     return;
   }
   armDecode(desk, state, context);
 }
 
-/** Assigns up to so many of a queue with the least sum of costs. An engine takes as many as an even share, and one more only when there are more requests. */
+/** Assigns up to so many of a queue with the least sum of costs. An engine takes as many as an even share, and one more only when there are more requests. True when some were beyond the number. */
 function assignWaiting(
   desk: FrontendDesk,
   state: FrontendState,
@@ -34,30 +39,49 @@ function assignWaiting(
   queue: WaitingQueue,
   together: number,
   ties: Ties,
-): void {
+): boolean {
   const engines = state.engines.count;
-  const slots: number[] = [];
+  const { heapPlace } = state.slots;
+  const asked: Waiting[] = [];
   const rows: Float64Array[] = [];
-  const left: number[] = [];
-  for (let slot = firstWaiting(queue); slot >= 0 && slots.length < together; slot = firstWaiting(queue)) {
-    removeWaiting(queue, state.slots.heapPlace, slot);
+  const left: Waiting[] = [];
+  while (asked.length < together) {
+    const waiting = takeFirst(queue, heapPlace);
+    if (waiting === undefined) break;
+    const { slot } = waiting;
     const found = present(desk, state, context, slot, true);
     if (found === noEngine && !engineMayCome(state)) rejectPlaced(desk, state, context, slot, REASON.noWorker);
-    else if (found <= 0 || ask(desk, state, true).engine < 0) left.push(slot);
+    else if (found <= 0) left.push(waiting);
     else {
-      slots.push(slot);
-      rows.push(costRow(desk, engines));
+      const { bound, engine } = ask(desk, state, true);
+      if (engine < 0) left.push(waiting);
+      else {
+        asked.push(waiting);
+        rows.push(costRow(desk, engines, bound));
+      }
     }
   }
-  const shares = Math.max(1, Math.ceil(slots.length / Math.max(1, state.decodeCount)));
+  const shares = Math.max(1, Math.ceil(asked.length / Math.max(1, state.decodeCount)));
+  const more = asked.length === together && queue.count > 0;
   const chosen = rows.length === 0 ? [] : solve(rows, enginesInOrder(desk, state, ties), shares);
-  for (const [row, slot] of slots.entries()) place(desk, state, context, slot, chosen[row]!, rows[row]!, left);
-  for (const slot of left) pushWaiting(queue, state.slots.heapPlace, slot, 0);
+  for (const [row, waiting] of asked.entries())
+    if (!place(desk, state, context, waiting.slot, chosen[row]!, rows[row]!)) left.push(waiting);
+  for (const waiting of left) putBack(queue, heapPlace, waiting);
+  return more;
 }
 
-function costRow({ view }: FrontendDesk, engines: number): Float64Array {
+/** @throws KernelError `handler-failed` naming the policy where a candidate has no score. */
+function costRow({ view, request }: FrontendDesk, engines: number, bound: BoundPolicy<RouterPolicy>): Float64Array {
   const row = new Float64Array(engines).fill(forbidden);
-  for (let place = 0; place < view.count; place++) row[view.candidates[place]!] = view.scores[view.candidates[place]!]!;
+  for (let place = 0; place < view.count; place++) {
+    const engine = view.candidates[place]!;
+    const score = view.scores[engine]!;
+    if (Number.isNaN(score)) {
+      const fault = `left the score of engine ${engine} (${view.engines.names[engine]}) NaN; what is decided together needs a cost of every candidate`;
+      throw policyFailure(bound, `for the decode engine of request ${request.request}`, fault);
+    }
+    row[engine] = Math.max(-worst, Math.min(worst, score));
+  }
   return row;
 }
 
@@ -86,7 +110,7 @@ function solve(rows: readonly Float64Array[], order: Int32Array, shares: number)
   );
 }
 
-/** Room may have gone to those before: the engine must still be a candidate. */
+/** Room may have gone to those before: the engine must still be a candidate. False where it is none. */
 function place(
   desk: FrontendDesk,
   state: FrontendState,
@@ -94,18 +118,15 @@ function place(
   slot: number,
   engine: number,
   costs: Float64Array,
-  left: number[],
-): void {
+): boolean {
   const count = engine < 0 ? 0 : present(desk, state, context, slot, true);
   const { view, settings, request } = desk;
   let open = false;
   for (let at = 0; at < count; at++) if (view.candidates[at] === engine) open = true;
-  if (!open) {
-    left.push(slot);
-    return;
-  }
+  if (!open) return false;
   view.scores.set(costs);
   const { every } = settings.decisions;
   if (every > 0 && request.request % every === 0) recordDecision(desk, state, context, engine, settings.decodeRouter.policy.name);
   dispatchDecode(desk, state, context, slot, engine);
+  return true;
 }

@@ -88,7 +88,10 @@ export function takeKnowledge(
 /** A transfer has ended: how far off was the prediction it was chosen by? */
 export function judgeOracle(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
   const { slots, oracle: seen } = state;
-  const predictedNs = slots.predictedNs[slot]!;
+  const wayNs = slots.predictedWayNs[slot]!;
+  // Said of the whole KV; blocks that the engine held did not move.
+  const moved = slots.transferBytes[slot]! / (slots.inputTokens[slot]! * desk.settings.kvBytesPerToken);
+  const predictedNs = (slots.predictedNs[slot]! - wayNs) * moved + wayNs;
   const tookNs = slots.transferEndNs[slot]! - slots.transferStartNs[slot]!;
   if (!(predictedNs > 0 && tookNs > 0)) return;
   accrueFallback(desk, state, context);

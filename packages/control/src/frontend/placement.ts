@@ -109,6 +109,7 @@ export function dispatchDecode(desk: FrontendDesk, state: FrontendState, context
   slots.decodeEngine[slot] = engine;
   // A transfer that waits for its prompt says nothing about the network.
   slots.predictedNs[slot] = desk.view.network === null || early === 1 ? Number.NaN : desk.network.transferNsOf(engine);
+  slots.predictedWayNs[slot] = desk.view.network === null ? 0 : desk.network.latencyNsOf(engine);
   if (early === 0) slots.stage[slot] = slotStage.decode;
   context.sendBody(
     engines.actors[engine]!,

@@ -187,11 +187,6 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
   if (oracle.policy.writesAll !== true) network.forget();
   view.network = network;
   const { knowledge } = state.oracle;
-  // One that listens and has not spoken knows nothing.
-  if (knowledge === null && listens(oracle.policy)) {
-    network.forget();
-    return;
-  }
   const question = {
     nowNs: view.nowNs,
     prefillEngine: view.prefillEngine,
@@ -205,10 +200,15 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
     engines: view.engines,
     overlapBlocks: view.overlapBlocks,
   };
-  try {
-    oracle.policy.answer(question, network, oracle.parameters, knowledge, desk.random.oracle);
-  } catch (thrown) {
-    throw policyFailure(oracle, `about the KV transfer of request ${desk.request.request}`, thrownFault(thrown), thrown);
+  // One that listens and has not spoken knows nothing.
+  if (knowledge === null && listens(oracle.policy)) network.forget();
+  else {
+    try {
+      oracle.policy.answer(question, network, oracle.parameters, knowledge, desk.random.oracle);
+      network.check(question);
+    } catch (thrown) {
+      throw policyFailure(oracle, `about the KV transfer of request ${desk.request.request}`, thrownFault(thrown), thrown);
+    }
   }
   if (settings.oracleHealth.fallback !== 'static-tiers' || oracleIsWell(desk, state, view.nowNs)) return;
   // What the oracle said stays in `network`, so that it can be judged.

@@ -33,8 +33,9 @@ export interface RequestSlots {
   chargedTokens: Float64Array;
   /** Tier of its KV transfer while that or its placement is charged. */
   transferTier: Int8Array;
-  /** What its oracle said the transfer would take, ns, NaN unknown. */
+  /** What its oracle said the transfer of the whole KV would take, ns, NaN unknown, and how much of it whatever the size. */
   predictedNs: Float64Array;
+  predictedWayNs: Float64Array;
   arrivalNs: Float64Array;
   queuedNs: Float64Array;
   prefillStartNs: Float64Array;
@@ -84,6 +85,7 @@ function createSlots(capacity: number): RequestSlots {
     chargedTokens: new Float64Array(capacity),
     transferTier: new Int8Array(capacity),
     predictedNs: new Float64Array(capacity),
+    predictedWayNs: new Float64Array(capacity),
     arrivalNs: new Float64Array(capacity),
     queuedNs: new Float64Array(capacity),
     prefillStartNs: new Float64Array(capacity),
@@ -130,6 +132,7 @@ export function forgetProgress(slots: RequestSlots, slot: number): void {
   slots.firstTokenNs[slot] = -1;
   slots.transferBytes[slot] = 0;
   slots.predictedNs[slot] = Number.NaN;
+  slots.predictedWayNs[slot] = 0;
   slots.networkTier[slot] = -1;
   slots.generatedTokens[slot] = 0;
   slots.hitTokens.fill(0, 4 * slot, 4 * slot + 4);

@@ -13,17 +13,37 @@ export function createWaitingQueue(limit: number): WaitingQueue {
   return { count: 0, limit, arrivals: 0, slots: new Int32Array(16), keys: new Float64Array(16), order: new Float64Array(16) };
 }
 
+/** One that was taken out of the queue, with its turn. */
+export interface Waiting {
+  readonly slot: number;
+  readonly key: number;
+  readonly order: number;
+}
+
 /** Adds a slot; false when the queue is at its limit. `places[slot]` is kept up to date so that any slot can be removed in O(log n). */
 export function pushWaiting(queue: WaitingQueue, places: Int32Array, slot: number, key: number): boolean {
   if (queue.count >= queue.limit) return false;
+  putBack(queue, places, { slot, key, order: queue.arrivals++ });
+  return true;
+}
+
+/** Takes out the one that is next. */
+export function takeFirst(queue: WaitingQueue, places: Int32Array): Waiting | undefined {
+  if (queue.count === 0) return undefined;
+  const first = { slot: queue.slots[0]!, key: queue.keys[0]!, order: queue.order[0]! };
+  removeWaiting(queue, places, first.slot);
+  return first;
+}
+
+/** Puts back one that was taken out: it keeps its turn. */
+export function putBack(queue: WaitingQueue, places: Int32Array, { slot, key, order }: Waiting): void {
   if (queue.count === queue.slots.length) widen(queue);
   const place = queue.count++;
   queue.slots[place] = slot;
   queue.keys[place] = key;
-  queue.order[place] = queue.arrivals++;
+  queue.order[place] = order;
   places[slot] = place;
   rise(queue, places, place);
-  return true;
 }
 
 /** The slot that is next, -1 when empty. */

@@ -6,6 +6,22 @@ import { networkTiers } from './site.js';
 type Columns = { readonly [Column in 'tier' | 'bytesPerSecond' | 'latencyNs' | 'transferNs' | 'congestion']: Float64Array };
 type Rows = { -readonly [Row in Exclude<keyof TierRows, 'tier'>]: Float64Array } & { tier: ReadonlyColumn };
 
+/** Most that may be said; the least is 0. */
+const limits = {
+  congestion: 1,
+  bytesPerSecond: Number.MAX_VALUE,
+  latencyNs: Number.MAX_VALUE,
+  transferNs: Number.POSITIVE_INFINITY,
+} as const;
+const limited = Object.keys(limits) as (keyof typeof limits)[];
+
+const possible = (value: number, most: number): boolean => Number.isNaN(value) || (value >= 0 && value <= most);
+
+function impossible(name: keyof typeof limits, value: number, where: string): RangeError {
+  const most = name === 'congestion' ? 'from 0 to 1' : 'of 0 or more';
+  return new RangeError(`says ${name} of ${where} is ${value}; it must be a number ${most}, or NaN where it is unknown`);
+}
+
 const column = (count: number, value: number): Float64Array => new Float64Array(count).fill(value);
 
 /**
@@ -77,6 +93,13 @@ export class NetworkAnswer implements OracleAnswer, NetworkView {
     return this.#byTier ? this.#rows.transferNs[this.#rows.tier[engine]! + 1]! : this.#columns.transferNs[engine]!;
   }
 
+  /** Latency of the way to an engine, 0 where it is unknown. */
+  latencyNsOf(engine: number): number {
+    const { latencyNs } = this.#byTier ? this.#rows : this.#columns;
+    const told = latencyNs[this.#byTier ? this.#rows.tier[engine]! + 1 : engine]!;
+    return Number.isNaN(told) ? 0 : told;
+  }
+
   answerByTier(
     question: Pick<OracleQuestion, 'candidates' | 'count' | 'transferBytes'>,
     tiers: ReadonlyColumn,
@@ -95,6 +118,29 @@ export class NetworkAnswer implements OracleAnswer, NetworkView {
     this.#candidates = question.candidates;
     this.#count = question.count;
     this.#byTier = true;
+  }
+
+  /**
+   * Whether what was said can be: a distance, bandwidth, time and load within their limits, or unknown.
+   * @throws RangeError naming the engine or tier, the value and the limit.
+   */
+  check({ candidates, count }: Pick<OracleQuestion, 'candidates' | 'count'>): void {
+    if (this.#byTier) {
+      for (let row = 1; row <= networkTiers; row++)
+        for (const name of limited)
+          if (!possible(this.#rows[name][row]!, limits[name])) throw impossible(name, this.#rows[name][row]!, `tier ${row - 1}`);
+    }
+    for (let place = 0; place < count; place++) {
+      const engine = candidates[place]!;
+      const tier = this.tierOf(engine);
+      if (!(Number.isInteger(tier) && tier >= -1 && tier < networkTiers))
+        throw new RangeError(
+          `says engine ${engine} is in tier ${tier}; it must be a whole number from 0 to ${networkTiers - 1}, or -1 where it is unknown`,
+        );
+      if (this.#byTier) continue;
+      for (const name of limited)
+        if (!possible(this.#columns[name][engine]!, limits[name])) throw impossible(name, this.#columns[name][engine]!, `engine ${engine}`);
+    }
   }
 
   /** Nothing is known of the network. */

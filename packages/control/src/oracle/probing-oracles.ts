@@ -30,6 +30,9 @@ function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
+/** Probes come no closer together: more would measure little but each other. */
+const leastSeconds = 0.1;
+
 const idle = new Float64Array(networkTiers);
 
 export const rttMedianOracle = defineOraclePolicy({
@@ -37,13 +40,13 @@ export const rttMedianOracle = defineOraclePolicy({
   writesAll: true,
   description: 'Pings each pair; the median round trip of a rolling window says the tier. Knows no topology and no load.',
   parameters: z.strictObject({
-    seconds: z.number().positive().default(10),
+    seconds: z.number().min(leastSeconds).default(10),
     windowSeconds: z.number().positive().default(60),
     probeBytes: z.int().positive().default(64),
     /** Round trips, us, at which the next tier begins. */
     cutsUs: z.array(z.number().positive()).min(1).max(4).default([50, 200]),
     /** Network distance that each of the classes between the cuts stands for; default rack, pod, across pods. */
-    tiers: z.array(z.int().min(0).max(4)).default([1, 2, 3]),
+    tiers: z.array(z.int().min(0).max(4)).min(1).default([1, 2, 3]),
   }),
   beatNs: ({ seconds }) => Math.round(seconds * 1e9),
   createState: (_parameters, engines): PingState => ({ pairs: new Map(), tiers: new Int8Array(engines * engines).fill(-1) }),
@@ -100,7 +103,7 @@ export const activeOracle = defineOraclePolicy({
   description: 'Measures each tier with a transfer of its own between one pair after the other: sees the true share, and takes some of it.',
   parameters: z.strictObject({
     /** Time from one probe of a tier to the next; those of other tiers fall in between. */
-    seconds: z.number().positive().default(10),
+    seconds: z.number().min(leastSeconds).default(10),
     /** Size of a probe, 10^6 bytes. */
     megabytes: z.number().positive().default(64),
     /** Weight of the newest probe in the moving average. */

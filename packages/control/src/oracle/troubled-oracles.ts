@@ -5,14 +5,16 @@ import { answerKnown, createLinkLoads, type LinkLoads, noteLink, type TierKnowle
 import { networkTiers } from './site.js';
 import { counterParameters, counterPeriodNs } from './tier-oracles.js';
 
-/** What was published before: moments, and tiers one row after the other. Plain data. */
+/** Readings of the tiers: moments, and tiers one row after the other. Plain data. */
 interface History {
   readonly links: LinkLoads;
+  /** Whether reports came since the last reading. */
+  news: boolean;
   atNs: number[];
   rows: number[];
 }
 
-const createHistory = (): History => ({ links: createLinkLoads(), atNs: [], rows: [] });
+const createHistory = (): History => ({ links: createLinkLoads(), news: false, atNs: [], rows: [] });
 
 /** Adds a row; a second one of the same moment replaces the first. */
 function remember(history: History, nowNs: number, congestion: Float64Array, most: number): void {
@@ -61,12 +63,18 @@ export const trendOracle = defineOraclePolicy({
   linkReportNs: (given) => counterPeriodNs(given),
   beatNs: (given) => counterPeriodNs(given),
   createState: createHistory,
-  observe: (observation, _parameters, state) => noteLink(state.links, observation),
+  observe(observation, _parameters, state) {
+    noteLink(state.links, observation);
+    state.news = true;
+  },
   publish(view, parameters, state) {
     const { readings, aheadSeconds = parameters.seconds / 2, ceiling } = parameters;
     const { congestion, links } = tierKnowledge(view, state.links, parameters);
-    remember(state, view.nowNs, congestion, readings);
-    const ahead = view.nowNs + aheadSeconds * 1e9;
+    // A beat without reports is no reading: the old numbers at a new time would bend the line.
+    if (state.news) remember(state, view.nowNs, congestion, readings);
+    state.news = false;
+    if (state.atNs.length === 0) return { madeAtNs: view.nowNs, knowledge: { congestion, links } };
+    const ahead = state.atNs.at(-1)! + aheadSeconds * 1e9;
     const expected = congestion.map((_, tier) => Math.min(ceiling, Math.max(0, forecast(state, tier, ahead))));
     return { madeAtNs: view.nowNs, knowledge: { congestion: expected, links } };
   },
@@ -110,36 +118,56 @@ function lie(knowledge: TierKnowledge, bandwidths: ArrayLike<number>, ceiling: n
   return { congestion, links: knowledge.links?.map((load) => ceiling - load) ?? null };
 }
 
+/** What a slow oracle knew: moments, and what there was to say then. Plain data. */
+interface Past {
+  readonly links: LinkLoads;
+  readonly atNs: number[];
+  readonly known: TierKnowledge[];
+}
+
+/** Adds what is known now, and drops what is older than the newest that is old enough. */
+function keepPast({ atNs, known }: Past, nowNs: number, knowledge: TierKnowledge, slowNs: number): void {
+  const again = atNs.at(-1) === nowNs ? 1 : 0;
+  atNs.splice(atNs.length - again, again, nowNs);
+  known.splice(known.length - again, again, knowledge);
+  let old = 0;
+  while (old + 1 < atNs.length && atNs[old + 1]! <= nowNs - slowNs) old++;
+  atNs.splice(0, old);
+  known.splice(0, old);
+}
+
 export const failingOracle = defineOraclePolicy({
   name: 'failing',
   writesAll: true,
   description: 'As periodic until a moment; from then on down, slow or lying, for good or for a while.',
-  parameters: z.strictObject({
-    ...counterParameters,
-    mode: z.enum(['down', 'slow', 'lying']).default('down'),
-    fromSeconds: z.number().min(0).default(0),
-    /** When it is well again; default never. */
-    untilSeconds: z.number().positive().optional(),
-    /** Age of what it says while it is slow. */
-    slowSeconds: z.number().positive().default(30),
-  }),
+  parameters: z
+    .strictObject({
+      ...counterParameters,
+      mode: z.enum(['down', 'slow', 'lying']).default('down'),
+      fromSeconds: z.number().min(0).default(0),
+      /** When it is well again; default never. */
+      untilSeconds: z.number().positive().optional(),
+      /** Age of what it says while it is slow. */
+      slowSeconds: z.number().positive().default(30),
+    })
+    .refine(({ fromSeconds, untilSeconds }) => untilSeconds === undefined || untilSeconds > fromSeconds, {
+      path: ['untilSeconds'],
+      message: 'must be above fromSeconds, or it never fails',
+    }),
   linkReportNs: (given) => counterPeriodNs(given),
   beatNs: (given) => counterPeriodNs(given),
-  createState: createHistory,
+  createState: (): Past => ({ links: createLinkLoads(), atNs: [], known: [] }),
   observe: (observation, _parameters, state) => noteLink(state.links, observation),
   publish(view, parameters, state) {
     const { mode, fromSeconds, untilSeconds = Number.POSITIVE_INFINITY, slowSeconds, ceiling } = parameters;
     const { nowNs, site } = view;
     const knowledge = tierKnowledge(view, state.links, parameters);
     const failing = nowNs >= fromSeconds * 1e9 && nowNs < untilSeconds * 1e9;
-    if (mode === 'slow') remember(state, nowNs, knowledge.congestion, 4096);
+    if (mode === 'slow') keepPast(state, nowNs, knowledge, slowSeconds * 1e9);
     if (!failing) return { madeAtNs: nowNs, knowledge };
     if (mode === 'down') return null;
     if (mode === 'lying') return { madeAtNs: nowNs, knowledge: lie(knowledge, site.tierBytesPerSecond, ceiling) };
-    let row = state.atNs.length - 1;
-    while (row > 0 && state.atNs[row]! > nowNs - slowSeconds * 1e9) row--;
-    const congestion = Float64Array.from(state.rows.slice(row * networkTiers, (row + 1) * networkTiers));
-    return { madeAtNs: state.atNs[row]!, knowledge: { congestion, links: knowledge.links } };
+    return { madeAtNs: state.atNs[0]!, knowledge: state.known[0]! };
   },
   answer: (question, answer, _parameters, knowledge) => answerKnown(question, answer, knowledge),
 });

@@ -3,7 +3,7 @@ import type { Random } from '../../policy/policy.js';
 import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
 import { oneOfTied } from '../choice.js';
 import { type ChoiceParameters, choiceParameters, choose } from './choose.js';
-import { fillEngine, fillTiers, type Slowing, waySeconds, wholeSeconds } from './whole-transfers.js';
+import { candidateWay, candidateWhole, fillCandidates, fillTiers, type Slowing, waySeconds, wholeSeconds } from './whole-transfers.js';
 
 /**
  * The decode scheduler of NetKV (arXiv 2606.03910): the least T_xfer + T_queue + T_dec, in seconds and without weights, over the candidates that can hold the
@@ -52,6 +52,9 @@ function scoreAndChoose(view: RouterView, request: RouterRequest, given: Paramet
   const own = step.own ? ownCounts(view, given) : null;
   const slowing: Slowing = { own, congestion: step.congestion };
   const tiers = network === null ? null : fillTiers(view, network, slowing);
+  if (network !== null && tiers === null) fillCandidates(view, network, slowing);
+  const whole = tiers === null ? candidateWhole : wholeSeconds;
+  const way = tiers === null ? candidateWay : waySeconds;
   const reported = given.load === 'report';
   const { inputTokens } = request;
   const tokenShare = blockTokens / inputTokens;
@@ -63,9 +66,8 @@ function scoreAndChoose(view: RouterView, request: RouterRequest, given: Paramet
     const engine = candidates[place]!;
     let seconds = 0;
     if (network !== null) {
-      const row = tiers === null ? 0 : tiers[engine]! + 1;
-      if (tiers === null) fillEngine(view, network, engine, slowing);
-      seconds = wholeSeconds[row]! * Math.max(0, 1 - overlapBlocks[engine]! * tokenShare) + waySeconds[row]!;
+      const row = tiers === null ? place : tiers[engine]! + 1;
+      seconds = whole[row]! * Math.max(0, 1 - overlapBlocks[engine]! * tokenShare) + way[row]!;
     }
     // As `computeSeconds`.
     const most = maxSequences[engine]!;

@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { defineRouterPolicy, type NetworkView, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
+import type { ReadonlyColumn } from '../../policy/policy.js';
+import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
 import { choiceParameters, choose } from './choose.js';
 import { computeSeconds } from './costs.js';
-import { fillEngine, fillTiers, waySeconds, wholeSeconds } from './whole-transfers.js';
+import { candidateWay, candidateWhole, fillCandidates, fillTiers, waySeconds, wholeSeconds } from './whole-transfers.js';
 
 interface Weights {
   readonly alpha: number;
@@ -22,40 +23,39 @@ export const weightedRouter = defineRouterPolicy({
   }),
   reads: { network: true, overlap: true, decodeOverlap: true },
   choose(view, request, parameters, _state, random) {
-    const { candidates, count, scores, engines, overlapBlocks, blockTokens, network } = view;
+    const { candidates, count, scores, engines, overlapBlocks, blockTokens } = view;
     if (view.stage === routerStage.prefill) {
       for (let place = 0; place < count; place++) {
         const engine = candidates[place]!;
         scores[engine] = engines.activePrefillTokens[engine]! - overlapBlocks[engine]! * blockTokens;
       }
-    } else if (network !== null && network.computeCost[candidates[0]!]! >= 0) scoreTold(view, network, parameters);
-    else scoreOwn(view, request, parameters, parameters.load === 'report');
+    } else score(view, request, parameters, parameters.load === 'report');
     return choose(view, parameters.ties, random);
   },
 });
 
-/** The three costs as an oracle tells them. */
-function scoreTold({ candidates, count, scores }: RouterView, network: NetworkView, { alpha, beta, gamma }: Weights): void {
-  const { computeCost, cacheCost, networkCost } = network;
-  for (let place = 0; place < count; place++) {
-    const engine = candidates[place]!;
-    scores[engine] = alpha * computeCost[engine]! + beta * cacheCost[engine]! + gamma * networkCost[engine]!;
-  }
-}
-
 const uncrowded = { own: null, congestion: 'tier' } as const;
 
-/** The three costs by the frontend's own sums. */
-function scoreOwn(view: RouterView, { inputTokens }: RouterRequest, { alpha, beta, gamma }: Weights, reported: boolean): void {
+/** The three costs as an oracle tells them, each that it does not tell by the frontend's own sums. */
+function score(view: RouterView, { inputTokens }: RouterRequest, { alpha, beta, gamma }: Weights, reported: boolean): void {
   const { candidates, count, scores, network, overlapBlocks } = view;
   const tiers = network === null ? null : fillTiers(view, network, uncrowded);
+  if (network !== null && tiers === null) fillCandidates(view, network, uncrowded);
+  const whole = tiers === null ? candidateWhole : wholeSeconds;
+  const way = tiers === null ? candidateWay : waySeconds;
   const blockShare = view.blockTokens / inputTokens;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
+    const row = tiers === null ? place : tiers[engine]! + 1;
     const missing = Math.max(0, 1 - overlapBlocks[engine]! * blockShare);
-    const row = tiers === null ? 0 : tiers[engine]! + 1;
-    if (tiers === null && network !== null) fillEngine(view, network, engine, uncrowded);
-    const move = network === null ? 0 : wholeSeconds[row]! * missing + waySeconds[row]!;
-    scores[engine] = alpha * computeSeconds(view, engine, inputTokens, reported) + beta * missing + gamma * move;
+    const compute = told(network?.computeCost, engine) ?? computeSeconds(view, engine, inputTokens, reported);
+    const cache = told(network?.cacheCost, engine) ?? missing;
+    const move = network === null ? 0 : (told(network.networkCost, engine) ?? whole[row]! * missing + way[row]!);
+    scores[engine] = alpha * compute + beta * cache + gamma * move;
   }
+}
+
+function told(costs: ReadonlyColumn | undefined, engine: number): number | undefined {
+  const cost = costs?.[engine];
+  return cost === undefined || Number.isNaN(cost) ? undefined : cost;
 }
