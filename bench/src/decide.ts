@@ -1,4 +1,5 @@
 import {
+  assignLeastCost,
   bindPolicy,
   builtInPolicy,
   chooseEngine,
@@ -40,9 +41,27 @@ const rounds = 5;
 const limitUs = 20;
 const limitCandidates = 1024;
 
-const decodePolicies = ['round-robin', 'load-aware', 'cache-aware', 'cla', 'weighted', 'tier-first', 'netkv-static', 'netkv-self', 'netkv'];
+const decodePolicies = [
+  'round-robin',
+  'load-aware',
+  'cache-aware',
+  'cla',
+  'weighted',
+  'tier-first',
+  'zone-first',
+  'netkv-static',
+  'netkv-self',
+  'netkv',
+  'netkv-path',
+  'netkv-joint',
+];
+/** Requests that a joint policy assigns together. */
+const together = 8;
 
-/** Measures whole decode decisions: the oracle's answer for every candidate, then the policy's choice. CPU time, so that neighbours count little. */
+/**
+ * Measures whole decode decisions: the oracle's answer for every candidate, checked, then the policy's choice. Of a joint policy: with its share of an assignment of
+ * several. CPU time, so that neighbours count little.
+ */
 export function measureDecisions(options: DecideOptions): DecideResult {
   const { decisions, candidates = [64, 256, 1024, 4096], policies = decodePolicies } = options;
   const rows: DecideRow[] = [];
@@ -104,11 +123,17 @@ function decisionOf(name: string, count: number): (index: number) => number {
     overlapBlocks: Int32Array.from({ length: count }, (_, engine) => sample.overlapBlocks[engine]!),
     sourceTransfers: Float64Array.of(0, 1, 2, 3, 0),
   };
+  // Ways of 1, 2 or 4 stages of 12 links, as in a four-tier fat-tree.
+  const stages = [1, 2, 4].map((most) =>
+    Array.from({ length: most }, (_, stage) => Int32Array.from({ length: 12 }, (_, link) => 12 * stage + link)),
+  );
   const site = {
     tiersFrom: () => tiers,
     tierBytesPerSecond: [450e9, 12.5e9, 6.25e9, 3.125e9, 1e9],
     tierLatencyNs: [500, 3000, 5000, 7000, 1e6],
+    pathStages: (_from: number, to: number) => stages[to % stages.length]!,
   };
+  const paths = bound.policy.reads?.paths === true;
   const question = {
     nowNs: 0,
     prefillEngine: 0,
@@ -116,19 +141,30 @@ function decisionOf(name: string, count: number): (index: number) => number {
     candidates: view.candidates,
     count,
     site: site as unknown as NetworkSite,
-    paths: false,
+    paths,
     inputTokens: 8192,
     blockTokens: 16,
     engines: view.engines,
     overlapBlocks: view.overlapBlocks,
   };
-  const knowledge = { congestion: Float64Array.from({ length: networkTiers }, (_, tier) => tier / 8), links: null };
+  const knowledge = {
+    congestion: Float64Array.from({ length: networkTiers }, (_, tier) => tier / 8),
+    links: paths ? Float64Array.from({ length: 48 }, (_, link) => link / 64) : null,
+  };
   const request = { request: 0, inputTokens: 8192, outputTokens: 100, tenant: 0, priority: 0, attempt: 1, ageNs: 0 };
   const state = bound.policy.createState?.(bound.parameters, count) ?? null;
   const random = (): number => 0.5;
+  const costs = new Float64Array(together * count);
   return (index) => {
     request.request = index;
-    if (bound.policy.reads?.network === true) oracle.answer(question, network, undefined, knowledge, random);
-    return chooseEngine(bound, view, request, state, random);
+    if (bound.policy.reads?.network === true) {
+      oracle.answer(question, network, undefined, knowledge, random);
+      network.check(question);
+    }
+    const engine = chooseEngine(bound, view, request, state, random);
+    if (bound.policy.joint === undefined) return engine;
+    // The scores of this decision are one row of the next assignment.
+    costs.set(view.scores, (index % together) * count);
+    return index % together === together - 1 ? assignLeastCost(costs, together, count)[0]! : engine;
   };
 }

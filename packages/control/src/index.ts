@@ -43,5 +43,6 @@ export { builtInPolicy, builtInPolicyNames, listPolicies, type PolicyListing } f
 export * from './policy/router-policy.js';
 export { chooseEngine } from './router/ask.js';
 export { lowestScore, softmaxScore } from './router/choice.js';
+export { assignLeastCost } from './router/decode/assignment.js';
 export { createEngineView, createRouterView, type EngineSample, type RouterViewSample } from './router/view.js';
 export { policyTemplate, type TemplateFile } from './template/policy-template.js';

@@ -111,6 +111,22 @@ describe('the network oracle', () => {
     expect((await runText(disaggregated, failing('timeoutMs: 60000'))).oracleFallbackSeconds).toBe(0);
   });
 
+  it('is right about transfers of which a part need not move', async () => {
+    // 131,072 B of KV a token; seldom two transfers at a time.
+    const run = await runText(disaggregated, [
+      ...network,
+      'router.decode={policy: netkv}',
+      'workload.requests=60',
+      'workload.source.arrivals.ratePerSecond=5',
+      'workload.source.inputTokens.meanTokens=1600',
+      'router.oracle={policy: periodic, health: {worstRatio: 1.3, errorWeight: 0.3}}',
+    ]);
+    const { rows } = await queryRun(run.folder, 'select count(*) from requests where transfer_bytes < 0.7 * input_tokens * 131072');
+    expect(Number((rows[0] as unknown[])[0])).toBeGreaterThan(20);
+    // Without regard to what was held, two thirds of the run.
+    expect(run.oracleFallbackSeconds).toBeLessThan(0.5);
+  });
+
   it('while it is ill a policy may go on by static tiers: as near as ever, deaf to the load that the oracle told of', async () => {
     const slow = 'workload.source.arrivals.ratePerSecond=10';
     const oracle = (health: string): string =>

@@ -81,14 +81,37 @@ export function answerByTier(
  * them a transfer's own hash takes nobody knows beforehand.
  */
 function answerPaths({ candidates, count, prefillEngine, site }: OracleQuestion, answer: OracleAnswer, links: Float64Array): void {
+  const { pathCongestion } = answer;
+  const known = knownPaths(links, prefillEngine, pathCongestion.length);
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
-    let fullest = 0;
-    for (const stage of site.pathStages(prefillEngine, engine)) {
-      let sum = 0;
-      for (let at = 0; at < stage.length; at++) sum += links[stage[at]!]!;
-      fullest = Math.max(fullest, sum / stage.length);
+    let fullest = known[engine]!;
+    if (Number.isNaN(fullest)) {
+      fullest = 0;
+      for (const stage of site.pathStages(prefillEngine, engine)) {
+        let sum = 0;
+        for (let at = 0; at < stage.length; at++) sum += links[stage[at]!]!;
+        fullest = Math.max(fullest, sum / stage.length);
+      }
+      known[engine] = fullest;
     }
-    answer.pathCongestion[engine] = fullest;
+    pathCongestion[engine] = fullest;
   }
+}
+
+/** By what an oracle published, and by prefill engine: what was worked out from it, NaN where nothing was yet. Published loads never change. */
+const workedOut = new WeakMap<Float64Array, Map<number, Float64Array>>();
+
+function knownPaths(links: Float64Array, prefillEngine: number, engines: number): Float64Array {
+  let rows = workedOut.get(links);
+  if (rows === undefined) {
+    rows = new Map();
+    workedOut.set(links, rows);
+  }
+  let row = rows.get(prefillEngine);
+  if (row === undefined || row.length < engines) {
+    row = new Float64Array(engines).fill(Number.NaN);
+    rows.set(prefillEngine, row);
+  }
+  return row;
 }

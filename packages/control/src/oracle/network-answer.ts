@@ -15,13 +15,6 @@ const limits = {
 } as const;
 const limited = Object.keys(limits) as (keyof typeof limits)[];
 
-const possible = (value: number, most: number): boolean => Number.isNaN(value) || (value >= 0 && value <= most);
-
-function impossible(name: keyof typeof limits, value: number, where: string): RangeError {
-  const most = name === 'congestion' ? 'from 0 to 1' : 'of 0 or more';
-  return new RangeError(`says ${name} of ${where} is ${value}; it must be a number ${most}, or NaN where it is unknown`);
-}
-
 const column = (count: number, value: number): Float64Array => new Float64Array(count).fill(value);
 
 /**
@@ -126,20 +119,27 @@ export class NetworkAnswer implements OracleAnswer, NetworkView {
    */
   check({ candidates, count }: Pick<OracleQuestion, 'candidates' | 'count'>): void {
     if (this.#byTier) {
-      for (let row = 1; row <= networkTiers; row++)
-        for (const name of limited)
-          if (!possible(this.#rows[name][row]!, limits[name])) throw impossible(name, this.#rows[name][row]!, `tier ${row - 1}`);
+      // In a handful of numbers: a distance that cannot be is the router's to find, as a cost that is no number.
+      for (let row = 1; row <= networkTiers; row++) this.#checkNumbers(this.#rows, row, () => `tier ${row - 1}`);
+      return;
     }
     for (let place = 0; place < count; place++) {
       const engine = candidates[place]!;
-      const tier = this.tierOf(engine);
+      const tier = this.#columns.tier[engine]!;
       if (!(Number.isInteger(tier) && tier >= -1 && tier < networkTiers))
         throw new RangeError(
           `says engine ${engine} is in tier ${tier}; it must be a whole number from 0 to ${networkTiers - 1}, or -1 where it is unknown`,
         );
-      if (this.#byTier) continue;
-      for (const name of limited)
-        if (!possible(this.#columns[name][engine]!, limits[name])) throw impossible(name, this.#columns[name][engine]!, `engine ${engine}`);
+      this.#checkNumbers(this.#columns, engine, () => `engine ${engine}`);
+    }
+  }
+
+  #checkNumbers(values: { readonly [name in keyof typeof limits]: Float64Array }, at: number, where: () => string): void {
+    for (const name of limited) {
+      const value = values[name][at]!;
+      if (Number.isNaN(value) || (value >= 0 && value <= limits[name])) continue;
+      const most = name === 'congestion' ? 'from 0 to 1' : 'of 0 or more';
+      throw new RangeError(`says ${name} of ${where()} is ${value}; it must be a number ${most}, or NaN where it is unknown`);
     }
   }
 

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { ReadonlyColumn } from '../../policy/policy.js';
 import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
 import { choiceParameters, choose } from './choose.js';
 import { computeSeconds } from './costs.js';
@@ -34,11 +33,13 @@ export const weightedRouter = defineRouterPolicy({
   },
 });
 
+const untold = { computeCost: null, cacheCost: null, networkCost: null };
 const uncrowded = { own: null, congestion: 'tier' } as const;
 
 /** The three costs as an oracle tells them, each that it does not tell by the frontend's own sums. */
 function score(view: RouterView, { inputTokens }: RouterRequest, { alpha, beta, gamma }: Weights, reported: boolean): void {
   const { candidates, count, scores, network, overlapBlocks } = view;
+  const { computeCost, cacheCost, networkCost } = network ?? untold;
   const tiers = network === null ? null : fillTiers(view, network, uncrowded);
   if (network !== null && tiers === null) fillCandidates(view, network, uncrowded);
   const whole = tiers === null ? candidateWhole : wholeSeconds;
@@ -48,14 +49,12 @@ function score(view: RouterView, { inputTokens }: RouterRequest, { alpha, beta, 
     const engine = candidates[place]!;
     const row = tiers === null ? place : tiers[engine]! + 1;
     const missing = Math.max(0, 1 - overlapBlocks[engine]! * blockShare);
-    const compute = told(network?.computeCost, engine) ?? computeSeconds(view, engine, inputTokens, reported);
-    const cache = told(network?.cacheCost, engine) ?? missing;
-    const move = network === null ? 0 : (told(network.networkCost, engine) ?? whole[row]! * missing + way[row]!);
+    let compute = computeCost === null ? Number.NaN : computeCost[engine]!;
+    if (Number.isNaN(compute)) compute = computeSeconds(view, engine, inputTokens, reported);
+    let cache = cacheCost === null ? Number.NaN : cacheCost[engine]!;
+    if (Number.isNaN(cache)) cache = missing;
+    let move = networkCost === null ? 0 : networkCost[engine]!;
+    if (Number.isNaN(move)) move = whole[row]! * missing + way[row]!;
     scores[engine] = alpha * compute + beta * cache + gamma * move;
   }
-}
-
-function told(costs: ReadonlyColumn | undefined, engine: number): number | undefined {
-  const cost = costs?.[engine];
-  return cost === undefined || Number.isNaN(cost) ? undefined : cost;
 }

@@ -13,8 +13,8 @@ export interface Slowing {
 }
 
 /**
- * s (1 + n) / (B (1 - c)) and L, s, for the KV of the whole prompt: by tier + 1 (row 0: an engine of unknown tier, taken for the slowest that a candidate is in), or in row 0 those of
- * one engine. Filled and read within one decision; never state.
+ * s (1 + n) / (B (1 - c)) and L, s, for the KV of the whole prompt: by tier + 1 (row 0: an engine of unknown tier, taken for the slowest that a candidate is in). Filled and
+ * read within one decision; never state.
  */
 export const wholeSeconds = new Float64Array(networkTiers + 1);
 export const waySeconds = new Float64Array(networkTiers + 1);
@@ -48,20 +48,15 @@ function fillUnknown({ candidates, count }: RouterView, tier: ReadonlyColumn): v
   }
 }
 
-/** Fills row 0 with what the oracle says of one engine; false, and zeros, where it knows nothing of it. */
-function fillEngine({ transferBytes }: RouterView, network: NetworkView, engine: number, { own, congestion }: Slowing): boolean {
-  let taken = congestion === 'none' ? 0 : network.congestion[engine]!;
-  if (congestion === 'path' && network.pathCongestion[engine]! >= 0) taken = network.pathCongestion[engine]!;
-  const { tier, bytesPerSecond, latencyNs, transferNs } = network;
-  return fill(0, tier[engine]!, own, transferBytes, bytesPerSecond[engine]!, latencyNs[engine]!, transferNs[engine]!, taken);
-}
-
 /**
  * Costs of moving the whole KV to the candidates of a column, where the oracle tells engines apart: `whole` and `way` by place. What it knows nothing of costs as
  * much as the slowest it knows, and nothing where it knows none: nobody should be drawn to what cannot be seen.
  */
 export function fillCandidates(view: RouterView, network: NetworkView, slowing: Slowing): void {
-  const { candidates, count } = view;
+  const { candidates, count, transferBytes } = view;
+  const { own, congestion: by } = slowing;
+  // Read once: an answer by tier fills its columns when they are asked for.
+  const { tier, bytesPerSecond, latencyNs, transferNs, congestion, pathCongestion } = network;
   if (candidateWhole.length < count) {
     candidateWhole = new Float64Array(count);
     candidateWay = new Float64Array(count);
@@ -69,7 +64,10 @@ export function fillCandidates(view: RouterView, network: NetworkView, slowing: 
   let unknown = 0;
   let slowest = -1;
   for (let place = 0; place < count; place++) {
-    const known = fillEngine(view, network, candidates[place]!, slowing);
+    const engine = candidates[place]!;
+    let taken = by === 'none' ? 0 : congestion[engine]!;
+    if (by === 'path' && pathCongestion[engine]! >= 0) taken = pathCongestion[engine]!;
+    const known = fill(0, tier[engine]!, own, transferBytes, bytesPerSecond[engine]!, latencyNs[engine]!, transferNs[engine]!, taken);
     candidateWhole[place] = known ? wholeSeconds[0]! : Number.NaN;
     candidateWay[place] = waySeconds[0]!;
     if (!known) unknown++;
