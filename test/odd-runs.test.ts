@@ -43,6 +43,30 @@ describe('what is lost, left out or cut is told with the run', () => {
   });
 });
 
+describe('values that leave nothing to work with name their key', () => {
+  it.each([
+    ['telemetry.poa={slopeSeconds: 0.01, everySeconds: 1e-9}', /everySeconds.* at least a millionth of windowSeconds/],
+    ['telemetry.poa={slopeSeconds: 0.01, everySeconds: 1e9}', /telemetry\.poa\.everySeconds is 1000000000 s; at most/],
+    ['kvTiers={g2: {gigabytes: 1e-9}}', /kvTiers\.g2\.gigabytes is 1e-9, less than one block of \d+ bytes/],
+  ])('%s', async (setting, message) => {
+    await expect(project.run('small.yaml', [setting])).rejects.toThrow(message);
+  });
+
+  it('a latency model of any size is taken', async () => {
+    const { summary } = await project.run('small.yaml', ['telemetry.poa={slopeSeconds: 1e-12, interceptSeconds: 1e-10}']);
+    expect(summary).toMatchObject({ completed: 60, faults: [] });
+  });
+
+  it('a planner that wants no time between its plans is told of 0 ns, its own number', async () => {
+    const code = `import { definePlannerPolicy } from '@braess/control';
+import { z } from 'zod';
+export default definePlannerPolicy({ name: 'restless', description: 'Plans all the time.', parameters: z.strictObject({}), periodNs: () => 0, plan: () => undefined });
+`;
+    const file = project.write('restless.ts', code);
+    await expect(project.run('small.yaml', [`planner.policy=${file}`])).rejects.toThrow(/every 0 ns; .* periods at least 1/);
+  });
+});
+
 describe('a standstill', () => {
   it('names the actor, the request and what it waits for', async () => {
     // Somebody takes a request away from its engine behind the back of its frontend.

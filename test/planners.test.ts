@@ -29,6 +29,41 @@ interface Split {
   readonly off: number;
 }
 
+describe('a planner that takes the last decode engine away', () => {
+  const planner = (name: string, order: string): string =>
+    project.write(
+      `${name}.ts`,
+      `import { definePlannerPolicy } from '@braess/control';
+import { z } from 'zod';
+export default definePlannerPolicy({ name: '${name}', description: 'Orders the same of every engine.', parameters: z.strictObject({}),
+  periodNs: () => 5e8, plan({ engines }, actions) { for (let engine = 0; engine < engines.count; engine++) ${order}; } });
+`,
+    );
+  // Prompts are under way to decode when it goes: engines that drain hold their KV, and must not be waited for.
+  const settings = ['workload.requests=100', 'workload.source.inputTokens.maxTokens=4000', 'router.loadReportMs=100', 'untilSeconds=60'];
+
+  it('starts over at aggregated engines what has no decode engine any more', async () => {
+    const { summary, query } = await project.runOnShards('scenario.yaml', [
+      ...settings,
+      `planner.policy=${planner('together', 'actions.changeRole(engine, 0)')}`,
+    ]);
+    expect(summary).toMatchObject({ submitted: 100, completed: 100, stopped: false, faults: [] });
+    // Some were prefilled when the first order came at 0.5 s.
+    expect(Number((await query('select count(*) as n from requests where attempts > 1'))[0]!.n)).toBeGreaterThan(0);
+  });
+
+  it.each([
+    ['all-off', 'actions.stopEngine(engine)'],
+    ['no-decode', 'actions.changeRole(engine, 1)'],
+  ])('%s: rejects what nobody will serve, and the run ends', async (name, order) => {
+    const { summary } = await project.runOnShards('scenario.yaml', [...settings, `planner.policy=${planner(name, order)}`]);
+    expect(summary).toMatchObject({ submitted: 100, inFlight: 0, stopped: false, faults: [] });
+    expect(summary.lostReasons).toEqual({ no_worker: summary.rejected });
+    expect(summary.completed + summary.rejected).toBe(100);
+    expect(summary.gpuHours.used + summary.gpuHours.givenBack).toBeCloseTo((smallEngines.length * summary.simulatedSeconds) / 3600, 9);
+  });
+});
+
 describe('planners', () => {
   it.each([
     ['load', '{ intervalSeconds: 1, contextTokens: 4096 }'],

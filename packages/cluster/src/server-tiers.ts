@@ -92,6 +92,10 @@ export class ServerTiers {
 
   #store(name: 'g2' | 'g3' | 'g4', tier: NonNullable<Tiers['g2'] | Tiers['g4']>): TierKindOptions['store'] {
     const capacityBlocks = Math.floor((tier.gigabytes * 1e9) / this.#blockBytes());
+    if (capacityBlocks < 1)
+      throw new RangeError(
+        `kvTiers.${name}.gigabytes is ${tier.gigabytes}, less than one block of ${this.#blockBytes()} bytes; give it at least that, or leave the tier out`,
+      );
     return { capacityBlocks, ...this.#setting.evictionOf(name), minimumFrequency: tier.minimumFrequency };
   }
 

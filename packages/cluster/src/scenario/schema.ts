@@ -334,27 +334,32 @@ const faultSchema = z.discriminatedUnion('kind', [
   }),
 ]);
 
-const poaSchema = z.strictObject({
-  everySeconds: positive('Time between two snapshots of what is in flight').default(1),
-  windowSeconds: positive('Requests that ended this long ago at most count for the live value').default(10),
-  slopeSeconds: positive('Latency model of a worker with n requests, a n + b + d / (n_sat - n)^beta: a'),
-  interceptSeconds: z.number().min(0).default(0).describe('b'),
-  poleScale: z.number().min(0).default(0).describe('d'),
-  saturationLoad: positive('n_sat').default(1e9),
-  poleExponent: positive('beta').default(1),
-  definition: z.enum(['published', 'same-units', 'load-dependent']).default('published').describe('What is set in proportion to what'),
-  rows: z.enum(['in-flight', 'in-service']).default('in-flight'),
-  slotsPerWorker: z
-    .union([count('Requests one worker may be assigned'), z.literal('unlimited')])
-    .default(1)
-    .describe('Requests one worker may be assigned'),
-  loadNotion: z.enum(['in-service', 'excluding-self']).default('in-service'),
-  aggregate: z.enum(['sum', 'mean']).default('sum'),
-  pastPole: z.enum(['infinite', 'clamp', 'exclude', 'error']).default('clamp'),
-  minimumInFlight: count('Fewer in flight: undefined').default(5),
-  alarmFactor: positive('The alarm: live value this many times its calm level').default(1.25),
-  alarmSamples: count('... so many snapshots in a row').default(2),
-});
+const poaSchema = z
+  .strictObject({
+    everySeconds: positive('Time between two snapshots of what is in flight').default(1),
+    windowSeconds: positive('Requests that ended this long ago at most count for the live value').default(10),
+    slopeSeconds: positive('Latency model of a worker with n requests, a n + b + d / (n_sat - n)^beta: a'),
+    interceptSeconds: z.number().min(0).default(0).describe('b'),
+    poleScale: z.number().min(0).default(0).describe('d'),
+    saturationLoad: positive('n_sat').default(1e9),
+    poleExponent: positive('beta').default(1),
+    definition: z.enum(['published', 'same-units', 'load-dependent']).default('published').describe('What is set in proportion to what'),
+    rows: z.enum(['in-flight', 'in-service']).default('in-flight'),
+    slotsPerWorker: z
+      .union([count('Requests one worker may be assigned'), z.literal('unlimited')])
+      .default(1)
+      .describe('Requests one worker may be assigned'),
+    loadNotion: z.enum(['in-service', 'excluding-self']).default('in-service'),
+    aggregate: z.enum(['sum', 'mean']).default('sum'),
+    pastPole: z.enum(['infinite', 'clamp', 'exclude', 'error']).default('clamp'),
+    minimumInFlight: count('Fewer in flight: undefined').default(5),
+    alarmFactor: positive('The alarm: live value this many times its calm level').default(1.25),
+    alarmSamples: count('... so many snapshots in a row').default(2),
+  })
+  .refine(({ everySeconds, windowSeconds }) => windowSeconds <= 1e6 * everySeconds, {
+    path: ['everySeconds'],
+    message: 'must be at least a millionth of windowSeconds: every value of the window is kept',
+  });
 
 const telemetrySchema = z.strictObject({
   poa: poaSchema.optional().describe('Price-of-anarchy actor: follows assignments and outcomes and computes PoA-hat'),

@@ -12,12 +12,14 @@ export interface TimeProblem {
 
 /**
  * Times that simulated time cannot hold: beyond its end, or so short that they round to nothing. Names carry their unit, so every time of a scenario is found,
- * those that a later option brings, too. A policy's parameters are its own; constants of the latency model `poa` may be any.
+ * those that a later option brings, too. A policy's parameters are its own; constants of a latency model may be any.
  */
 export function timeProblems(value: unknown, path: readonly PropertyKey[] = []): TimeProblem[] {
   if (typeof value === 'object' && value !== null) {
     return Object.entries(value).flatMap(([key, entry]) =>
-      /^(parameters|.*Parameters|poa)$/.test(key) ? [] : timeProblems(entry, [...path, Array.isArray(value) ? Number(key) : key]),
+      /^(parameters|.*Parameters|slopeSeconds|interceptSeconds)$/.test(key)
+        ? []
+        : timeProblems(entry, [...path, Array.isArray(value) ? Number(key) : key]),
     );
   }
   const unit = /(Us|Ms|Seconds|S)$/.exec(String(path.at(-1) ?? ''))?.[1] as keyof typeof unitNs | undefined;

@@ -50,7 +50,7 @@ function assignWaiting(
     if (waiting === undefined) break;
     const { slot } = waiting;
     const found = present(desk, state, context, slot, true);
-    if (found === noEngine && !engineMayCome(state)) rejectPlaced(desk, state, context, slot, REASON.noWorker);
+    if (found === noEngine && !engineMayCome(state, true, slot)) rejectPlaced(desk, state, context, slot, REASON.noWorker);
     else if (found <= 0) left.push(waiting);
     else {
       const { bound, engine } = ask(desk, state, true);

@@ -52,7 +52,7 @@ function waitOrReject(
   decoding: boolean,
 ): void {
   const { slots, counters } = state;
-  if (why === noEngine && !engineMayCome(state)) {
+  if (why === noEngine && !engineMayCome(state, decoding, slot)) {
     rejectPlaced(desk, state, context, slot, slots.avoidEngine[slot]! >= 0 ? REASON.queueFull : REASON.noWorker);
     return;
   }
@@ -146,7 +146,7 @@ export function drainQueues(desk: FrontendDesk, state: FrontendState, context: F
 function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContext, queue: WaitingQueue, decoding: boolean): void {
   for (let slot = firstWaiting(queue); slot >= 0; slot = firstWaiting(queue)) {
     const engine = route(desk, state, context, slot, decoding);
-    if (engine === allBusy || (engine === noEngine && engineMayCome(state))) return;
+    if (engine === allBusy || (engine === noEngine && engineMayCome(state, decoding, slot))) return;
     if (!decoding) noteServed(state.fairOrder, queue.keys[0]!);
     removeWaiting(queue, state.slots.heapPlace, slot);
     if (engine === noEngine) rejectPlaced(desk, state, context, slot, REASON.noWorker);
@@ -165,9 +165,24 @@ export function armDecode(desk: FrontendDesk, state: FrontendState, context: Fro
   context.send(context.self, decodeDue, delayNs);
 }
 
-/** Rejects a request that no engine works on; KV that a prefill engine holds for it is let go. */
+/**
+ * Rejects a request that no engine works on; KV that a prefill engine holds for it is let go. Where no decode engine is left and only aggregated ones
+ * serve, it starts over there.
+ */
 export function rejectPlaced(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, reason: number): void {
-  if (state.slots.stage[slot] === slotStage.waitingDecode) cancelAt(desk, state, context, slot, state.slots.prefillEngine[slot]!);
+  const { slots, counters, firstCount, firstStageHasPrefill } = state;
+  if (slots.stage[slot] === slotStage.waitingDecode) {
+    cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
+    const servedElsewhere = reason === REASON.noWorker && firstCount > 0 && !firstStageHasPrefill;
+    if (servedElsewhere && slots.attempts[slot]! < desk.settings.maxAttempts) {
+      release(desk, state, slot, allCharges);
+      forgetProgress(slots, slot);
+      slots.attempts[slot]!++;
+      counters.retries++;
+      placeFirst(desk, state, context, slot);
+      return;
+    }
+  }
   settle(desk, state, context, slot, outcome.rejected, reason);
 }
 

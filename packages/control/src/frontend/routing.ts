@@ -5,9 +5,10 @@ import { type RouterPolicy, routerStage } from '../policy/router-policy.js';
 import { chooseEngine } from '../router/ask.js';
 import { recordDecision } from './decisions.js';
 import { belowCap, hasRoom, keepNearest } from './decode-stage.js';
-import { isMoving } from './engines.js';
+import { engineStatus, isMoving } from './engines.js';
 import { readsDecodeOverlap } from './options.js';
 import { listens, oracleIsWell } from './oracle-watch.js';
+import { slotStage } from './slots.js';
 import { type FrontendContext, type FrontendDesk, type FrontendState, sizeDesk } from './state.js';
 import { steered } from './steering.js';
 
@@ -216,11 +217,18 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
   view.network = desk.inventory;
 }
 
-/** Whether an engine that serves nothing now may come back by itself: one that drains, switches or starts. */
-export function engineMayCome(state: FrontendState): boolean {
-  const { status, count } = state.engines;
-  for (let engine = 0; engine < count; engine++) {
-    if (isMoving(status[engine]!)) return true;
-  }
+/**
+ * Whether an engine that serves nothing now may come by itself: one that drains, switches or starts. One that drains holds KV until it is fetched, so for
+ * the decode stage it cannot come while requests wait for a decode engine with their KV there: they would wait for each other for ever.
+ */
+export function engineMayCome({ engines: { status, count }, slots }: FrontendState, decoding: boolean, slot: number): boolean {
+  const waited = (engine: number): boolean => {
+    if (!decoding || status[engine] !== engineStatus.draining) return false;
+    if (slots.prefillEngine[slot] === engine) return true;
+    for (let other = 0; other < slots.used; other++)
+      if (slots.stage[other] === slotStage.waitingDecode && slots.prefillEngine[other] === engine) return true;
+    return false;
+  };
+  for (let engine = 0; engine < count; engine++) if (isMoving(status[engine]!) && !waited(engine)) return true;
   return false;
 }

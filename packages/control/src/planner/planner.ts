@@ -125,8 +125,9 @@ function planTimes(bound: BoundPolicy<PlannerPolicy>): { periodNs: number | unde
   } catch (thrown) {
     throw policyFailure(bound, 'when it wants to plan', thrownFault(thrown), thrown);
   }
-  for (const time of periodNs === undefined ? timesNs : [...timesNs, periodNs - 1])
-    if (!(Number.isSafeInteger(time) && time >= 0))
+  const times: readonly (readonly [number, number])[] = timesNs.map((time) => [time, 0]);
+  for (const [time, least] of periodNs === undefined ? times : [...times, [periodNs, 1] as const])
+    if (!(Number.isSafeInteger(time) && time >= least))
       throw new KernelError(
         'bad-option',
         `planner policy '${bound.policy.name}' (${bound.source}) wants to plan at or every ${time} ns; times are whole ns, periods at least 1`,
