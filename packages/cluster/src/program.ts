@@ -1,8 +1,6 @@
 import {
   type BoundPolicy,
-  createControllerKind,
   createFrontendKind,
-  createPlannerKind,
   type EngineEntry,
   type EngineProfile,
   type FrontendOptions,
@@ -21,7 +19,8 @@ import { type EngineKind, engineKind, engineRole, type GpuKind, gpuKind } from '
 import { type ClientOptions, clientKind, type RequestTable } from '@braess/workload';
 import { backgroundOf } from './background.js';
 import { type Delays, declareLookahead, delaysOf } from './cell-delays.js';
-import { clientAnswers, clientOptionsOf, movesClients } from './client-plan.js';
+import { clientAnswers, clientOptionsOf } from './client-plan.js';
+import { controllerKindOf, plannerKindOf } from './control-kinds.js';
 import { type EngineSurroundings, engineKindOptions } from './engine-kind-options.js';
 import { faultKind } from './fault-actor.js';
 import { faultEntry } from './fault-entries.js';
@@ -36,7 +35,6 @@ import { poaActorKind } from './poa-actor.js';
 import { poaActorOptions } from './poa-plan.js';
 import { decodeStageOptions, oracleHealth, queueOptions } from './router-options.js';
 import { ServerTiers, storageNodeOf } from './server-tiers.js';
-import { profilesOf } from './speed-profile.js';
 
 /** What every thread builds the cluster from: plain data. */
 export interface ClusterParameters {
@@ -191,16 +189,7 @@ class ClusterBuilder {
     }
     this.#addOracle(site);
     if (planner.policy === 'static') return;
-    const plannerKind = createPlannerKind({
-      engines: this.#engines,
-      policy: this.#policy('planner', this.#plan.policies.planner),
-      engineDelayNs: this.#delays.control,
-      switchNs: Math.round(planner.switchSeconds * 1e9),
-      startNs: Math.round(planner.startSeconds * 1e9),
-      profiles: profilesOf(this.#plan),
-      blockTokens: this.#plan.blockTokens,
-      contextTokens: Math.min(...groups.map(({ maxModelTokens }) => maxModelTokens)),
-    });
+    const plannerKind = plannerKindOf(this.#plan, this.#delays, this.#policy('planner', this.#plan.policies.planner), this.#engines);
     this.#planner = [this.#world.actor('control/planner', plannerKind, undefined, { class: 'control' })];
   }
 
@@ -360,28 +349,15 @@ class ClusterBuilder {
   }
 
   #addController(): void {
-    const { scenario, policies } = this.#plan;
-    const { controller, router } = scenario;
-    if (controller === undefined || policies.controller === null) return;
-    const { prefillRouter } = policies;
-    const periodNs = Math.round(controller.periodSeconds * 1e9);
-    const kind = createControllerKind({
-      policy: this.#policy('controller', policies.controller),
-      periodNs,
-      windowNs: controller.windowSeconds === undefined ? periodNs : Math.round(controller.windowSeconds * 1e9),
-      signal: controller.signal,
-      apply: movesClients(scenario) ? 'move' : 'set',
+    const { controller, prefillRouter } = this.#plan.policies;
+    if (controller === null) return;
+    const kind = controllerKindOf(this.#plan, this.#delays, this.#policy('controller', controller), {
       frontends: this.#frontends,
-      frontendParameters: this.#frontends.map((_, index) => {
-        const own = { ...prefillRouter.parameters, ...router.frontendParameters[index] };
-        return this.#policy('router', { policy: prefillRouter.policy, parameters: own }).parameters as Readonly<Record<string, unknown>>;
-      }),
       clients: this.#clients,
       sources: this.#poa === undefined ? [] : [this.#poa],
-      controlDelayNs: this.#delays.control,
-      clientDelayNs: this.#delays.client,
+      complete: (parameters) => this.#policy('router', { policy: prefillRouter.policy, parameters }).parameters as typeof parameters,
     });
-    this.#controller.push(this.#world.actor('control/controller', kind, undefined, { class: 'control' }));
+    if (kind !== undefined) this.#controller.push(this.#world.actor('control/controller', kind, undefined, { class: 'control' }));
   }
 
   /** Last, so that they can name every other actor. */
