@@ -156,4 +156,26 @@ describe('transfers under way that a frontend counts', () => {
       expect(timedOut + cancelled).toBeGreaterThan(0);
     },
   );
+
+  it('all end where decode engines die that were asked while the prompt was computed', async () => {
+    const read = parseScenario(disaggregated, 'early.yaml', [
+      ...network,
+      'workload.requests=12',
+      'workload.source.inputTokens.meanTokens=6000',
+      'cluster.fabric.overlap=layers',
+      'router.decode={policy: netkv}',
+      'router.oracle={policy: exact}',
+      'faults=[{kind: gpu-speed, atSeconds: 0.3, gpu: pod1/rack0/node0/gpu0, factor: 0}, {kind: gpu-speed, atSeconds: 0.3, gpu: pod1/rack0/node0/gpu1, factor: 0}]',
+    ]);
+    const plan = planCluster(read);
+    const { table } = await loadWorkload(read);
+    const run = new Simulation(modelOf(clusterProgram, { plan, table, seriesNs: 0 }), { seed: '1' });
+    const state = (): FrontendState => run.stateOf('control/frontend0') as FrontendState;
+    run.runUntil(0.3e9);
+    expect(state().slots.early.includes(1)).toBe(true);
+    run.runUntil();
+    expect(state().counters.completed).toBe(12);
+    const { tierTransfers, sourceTransfers, tierRequests, sourceRequests } = state();
+    for (const counts of [tierTransfers, sourceTransfers, tierRequests, sourceRequests]) expect(Math.max(...counts)).toBe(0);
+  });
 });
