@@ -163,6 +163,7 @@ class ClusterBuilder {
       decodeStage: decodeStageOptions(router),
       kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
       queue: queueOptions(router),
+      firstTokenAt: scenario.telemetry.firstTokenAt,
       answerClients: clientAnswers(this.#plan),
       maxAttempts: router.maxAttempts,
       ...(listener === undefined ? {} : { assignmentListener: listener }),

@@ -61,7 +61,15 @@ const stopPatienceMs = 2000;
 export function startRun<Parameters>(program: Program<Parameters>, parameters: Parameters, options: RunOptions = {}): Run {
   const checked = checkOptions(program as Program, options);
   const model = modelOf(program, parameters);
-  return new Coordinator(program as Program, parameters, model, checked);
+  return new Coordinator(program as Program, parameters, model, { ...checked, ...shardsThatWork(checked, model) });
+}
+
+/** A cell never parts, so shards beyond their number would only wait in every window. */
+function shardsThatWork({ shards, logger }: CheckedOptions, model: Model): { shards?: number } {
+  const cells = model.weightOfCell.length;
+  if (shards === undefined || shards === 'auto' || shards <= cells) return {};
+  logger?.warn({ shards, cells }, 'more shards than cells: only as many as there are cells run');
+  return { shards: cells };
 }
 
 /** Runs a program to its end. */

@@ -3,7 +3,7 @@ import { createIdentityTable, type IdentityTable, tableDelete, tableGet, tableSe
 import { KV_CLEARED, KV_REMOVED, KV_STORED, type KvEventBuffer } from './kv-events.js';
 
 /** Workers an index can tell apart at most. */
-export const MOST_WORKERS = 4096;
+export const MOST_WORKERS = 65_536;
 
 /**
  * Which workers hold which block, as a router believes it from events that arrive late: block identity -> bitset over workers. As identities are chained

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
@@ -121,7 +122,9 @@ export async function runScenario(options: RunScenarioOptions): Promise<Scenario
   const plan = planCluster(read);
   const folder = options.out ?? freeFolder(read.scenario.name);
   const { shards = 1, transport = 'threads' } = options;
-  const threads = transport === 'threads' && shards !== 'auto' ? prepareThreads(clusterProgram, shards) : undefined;
+  // More threads than cores would load the program slower than a run that has first seen how many of them can work.
+  const startsEarly = transport === 'threads' && shards !== 'auto' && shards <= Math.max(2, availableParallelism());
+  const threads = startsEarly ? prepareThreads(clusterProgram, shards) : undefined;
   try {
     if (options.threadsFirst === true) await threads?.ready;
     const startedMs = performance.now();
@@ -183,7 +186,8 @@ async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<S
   const windows = options.onWindows === undefined ? undefined : countWindows(observer);
   const result = await awaitRun(run, folder, recorder, options.signal);
   if (windows !== undefined) options.onWindows?.(windows.read());
-  return finish(loaded, folder, recorder, result, seriesNs);
+  const summary = finish(loaded, folder, recorder, result, seriesNs);
+  return { ...summary, warnings: [...shardWarnings(shards, result.shards), ...summary.warnings] };
 }
 
 function openFolder(loaded: Loaded, actorNames: readonly string[]): RunFolder {
@@ -293,6 +297,14 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
     lost: summary.rejected + summary.failed + (endedByItself ? summary.inFlight : 0),
     lostReasons: recorder.lostReasons(),
   };
+}
+
+/** A cell never parts: shards beyond their number have nothing to do, and are not started. */
+function shardWarnings(asked: number | 'auto', used: number): string[] {
+  if (asked === 'auto' || used >= asked) return [];
+  return [
+    `${asked} shards were asked for, ${used} ran: the cluster has ${used} cells (servers, switches, control plane), which never part`,
+  ];
 }
 
 /** GPU-hours of the engines' GPUs over the simulated time: those in use (draining, switching and starting ones, too), and those that planners gave back. */

@@ -38,12 +38,54 @@ describe('a run is the same however it is carried out', () => {
     });
   }
 
+  it('starts no more shards than there are cells, and says so', async () => {
+    const one = await runText(disaggregated);
+    const many = await runText(disaggregated, [], { transport: 'threads', shards: 64 });
+    expect({ ...essence(many), warnings: [] }).toEqual(essence(one));
+    expect(many.shards).toBeLessThan(64);
+    expect(many.warnings.join()).toContain(`64 shards were asked for, ${many.shards} ran: the cluster has ${many.shards} cells`);
+  });
+
   it('promises leave fewer windows', async () => {
     const settings = ['workload.requests=200'];
     const options = { transport: 'threads', shards: 2 } as const;
     const withPromises = await runText(aggregated, settings, options);
     const without = await runText(aggregated, [...settings, 'execution.promises=false'], options);
     expect(withPromises.windows).toBeLessThan(without.windows);
+  });
+});
+
+describe('where TTFT ends', () => {
+  it.each([
+    ['prefill', disaggregated],
+    ['decode', disaggregated],
+    ['prefill', aggregated],
+  ])('is what telemetry.firstTokenAt says: %s', async (firstTokenAt, text) => {
+    const { folder } = await runText(text, [`telemetry.firstTokenAt=${firstTokenAt}`]);
+    const { rows } = await queryRun(
+      folder,
+      `select first_token_ns - prefill_end_ns as past, transfer_end_ns is null as whole, first_token_ns >= transfer_end_ns as arrived,
+         abs(queue_ms + prefill_ms + handover_ms + first_decode_ms - ttft_ms) < 1e-6 and least(handover_ms, first_decode_ms) >= 0 as sums
+       from requests where outcome = 'completed'`,
+    );
+    expect(rows).toHaveLength(60);
+    for (const [past, whole, arrived, sums] of rows) {
+      expect(sums).toBe(true);
+      if (firstTokenAt === 'prefill' || whole) expect(past).toBe(0);
+      else expect(arrived).toBe(true);
+    }
+  });
+
+  it('changes nothing else', async () => {
+    const columns =
+      'request_id, prefill_end_ns, transfer_start_ns, transfer_end_ns, transfer_bytes, network_tier, last_token_ns, max_itl_ns, output_tokens';
+    const [atPrefill, atDecode] = await Promise.all(
+      ['prefill', 'decode'].map(async (at) => {
+        const { folder } = await runText(disaggregated, [`telemetry.firstTokenAt=${at}`]);
+        return (await queryRun(folder, `select ${columns} from requests order by request_id`)).rows;
+      }),
+    );
+    expect(atPrefill).toEqual(atDecode);
   });
 });
 

@@ -155,14 +155,6 @@ describe('disaggregated serving', () => {
     expect(rows[1]!.fields).toEqual([0, 2.5 * ms + 7000 + ms + ms, 2.5 * ms, 2.5 * ms + 7000 + ms, 100_000, -1]);
   });
 
-  it("reports a first token at the end of prefill too where the definition is 'prefill'", () => {
-    const { rows } = diary({ ...cluster, options: { firstTokenAt: 'prefill' } });
-    expect(rows.slice(0, 2).map((row) => [row.name, row.fields[1]])).toEqual([
-      ['prefilled', 0.5 * ms],
-      ['firstToken', 1.5 * ms],
-    ]);
-  });
-
   it('fails a request whose KV cannot come, and frees both ends', () => {
     const { rows, simulation } = diary({ ...cluster, fabric: { bytesPerSecond: 1e9, unreachable: [0] } });
     expect(lines(rows.slice(1))).toEqual([`${(2.5 * ms + 2 * fabricNs + controlNs) / ms} finished 0 ${outcome.transferLost} -1 0`]);

@@ -149,6 +149,7 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         notePrefilled(state, slot, view.startNs, view.endNs, view.hitTokens);
         const { slots } = state;
         slots.avoidEngine[slot] = -1;
+        if (settings.firstTokenAt === 'prefill') noteFirstToken(settings, state, context, slot, view.endNs);
         release(desk, state, slot, charge.prefillTokens | charge.prefillEngine);
         if (!completeEarly(desk, state, context, slot)) placeDecode(desk, state, context, slot);
         drainQueues(desk, state, context);
@@ -168,7 +169,7 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
       firstToken: (state: FrontendState, view, context) => {
         const slot = slotAt(state, view.request, view.sender);
         if (slot < 0) return;
-        noteFirstToken(settings, state, context, slot, view.atNs);
+        if (settings.firstTokenAt === 'decode') noteFirstToken(settings, state, context, slot, view.atNs);
         const { slots } = state;
         slots.transferStartNs[slot] = view.transferStartNs;
         slots.transferEndNs[slot] = view.transferEndNs;

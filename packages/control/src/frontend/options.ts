@@ -58,6 +58,8 @@ export interface FrontendOptions {
   readonly replicaSync?: { readonly frontends: readonly { readonly id: number }[]; readonly periodNs: number; readonly delayNs: number };
   /** Hears of every assignment to a decode or aggregated engine, in batches: the price-of-anarchy actor. */
   readonly assignmentListener?: MeasureListener;
+  /** Which token is a request's first: that of the engine that decodes (default), or with 'prefill' the end of its prefill. */
+  readonly firstTokenAt?: 'decode' | 'prefill';
   /** Hand `tokens` on to the clients (default false). */
   readonly streamTokens?: boolean;
   /** Tell the clients how their requests ended (default true). Clients that only send need no answer: a message a request less. */
@@ -139,6 +141,7 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
     maxAttempts: 3,
     onEngineDeath: 'retry',
     maxInFlight: 1 << 22,
+    firstTokenAt: 'decode',
     streamTokens: false,
     answerClients: true,
     recordArrivals: true,

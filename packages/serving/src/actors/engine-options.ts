@@ -54,8 +54,6 @@ export interface EngineKindOptions<Pool> {
   readonly transfer?: ClosedFormTransfer;
   /** Layers of the model, where KV leaves layer by layer while its prompt is computed; by default it leaves whole, afterwards. */
   readonly overlapLayers?: number;
-  /** With 'prefill' a prefill engine too reports a first token, at the end of prefill; 'decode' (default): only the engine that decodes. */
-  readonly firstTokenAt?: 'decode' | 'prefill';
   /** Whether a request's client wants every token as it comes. */
   readonly streams?: (request: number) => boolean;
   /** Tell the frontend when the KV of a request has arrived (default false). */

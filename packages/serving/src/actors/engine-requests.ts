@@ -200,7 +200,6 @@ function tellPrefilled<Pool>(
   const to = columns.frontend[slot] as ActorId;
   const request = columns.request[slot]!;
   context.send(to, prefilled, delayNs, request, startNs, context.now, hit, prompt - hit);
-  if (scope.options.firstTokenAt === 'prefill') context.send(to, firstToken, delayNs, request, context.now, -1, -1, 0, -1);
 }
 
 function tellFinished<Pool>(

@@ -179,8 +179,11 @@ function writeRequest(writer: TraceEventWriter, row: readonly unknown[]): void {
   phase('prefill', prefillStart, prefillEnd, prefill);
   phase('wait for transfer', prefillEnd, transferStart, null);
   phase('KV transfer', transferStart, transferEnd, null);
-  phase('first decode', typeof transferEnd === 'number' ? transferEnd : prefillEnd, firstToken, decode);
-  phase('decode', firstToken, lastToken, decode);
+  const arrived = typeof transferEnd === 'number' ? transferEnd : prefillEnd;
+  // Where TTFT ends with the prefill, the first token is there before its KV has moved.
+  const isPrefills = Number(firstToken) < Number(arrived);
+  if (!isPrefills) phase('first decode', arrived, firstToken, decode);
+  phase('decode', isPrefills ? arrived : firstToken, lastToken, decode);
   if (typeof arrival === 'number') writer.instant('requests', track, 'arrival', arrival, args);
   if (typeof transferStart === 'number' && typeof transferEnd === 'number' && prefill !== decode) {
     writer.arrow(

@@ -82,7 +82,8 @@ function requestLines(request: Row): ExplainLine[] {
     `KV transfer started ${waitMs < 0 ? `${ms(-waitMs)} before the end of the prefill` : `after ${ms(waitMs)} of waiting`}${tierText(request)}, ${sizeText(Number(request.transfer_bytes))}`,
   );
   add(request.transfer_end_ns, 'transfer', decode, `KV transfer ended after ${ms(request.transfer_ms)}${rateText(request)}`);
-  add(request.first_token_ns, 'first token', decode, `first token: TTFT ${ms(request.ttft_ms)}`);
+  const isPrefills = typeof request.first_token_ns === 'number' && Number(request.transfer_end_ns) > request.first_token_ns;
+  add(request.first_token_ns, 'first token', isPrefills ? prefill : decode, `first token: TTFT ${ms(request.ttft_ms)}`);
   if (Number(request.output_tokens) > 1) {
     add(
       request.last_token_ns,

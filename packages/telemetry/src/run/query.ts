@@ -17,7 +17,7 @@ export interface RunDatabase {
 /** Rows a query may return; more belongs into a file (`copy (select ...) to 'file.csv'`). */
 const MAX_RESULT_ROWS = 1_000_000;
 
-/** Latencies in ms next to the stored times, defined as in `RunSummary`. */
+/** Latencies in ms next to the stored times, defined as in `RunSummary`. The parts of TTFT end with it, also where the first token is the prefill's. */
 const REQUEST_VIEW = `select *,
   arrival_ns / 1e9 as arrival_s,
   (first_token_ns - arrival_ns) / 1e6 as ttft_ms,
@@ -26,9 +26,9 @@ const REQUEST_VIEW = `select *,
   max_itl_ns / 1e6 as max_itl_ms,
   (prefill_start_ns - arrival_ns) / 1e6 as queue_ms,
   (prefill_end_ns - prefill_start_ns) / 1e6 as prefill_ms,
-  (coalesce(transfer_end_ns, prefill_end_ns) - prefill_end_ns) / 1e6 as handover_ms,
+  (coalesce(least(transfer_end_ns, first_token_ns), prefill_end_ns) - prefill_end_ns) / 1e6 as handover_ms,
   (transfer_end_ns - transfer_start_ns) / 1e6 as transfer_ms,
-  (first_token_ns - coalesce(transfer_end_ns, prefill_end_ns)) / 1e6 as first_decode_ms,
+  (first_token_ns - coalesce(least(transfer_end_ns, first_token_ns), prefill_end_ns)) / 1e6 as first_decode_ms,
   cached_tokens_g1 + cached_tokens_g2 + cached_tokens_g3 + cached_tokens_g4 as cached_tokens`;
 
 const VIEWS: Readonly<Record<string, string>> = {
