@@ -41,7 +41,7 @@ describe('a run is the same however it is carried out', () => {
   it('starts no more shards than there are cells, and says so', async () => {
     const one = await runText(disaggregated);
     const many = await runText(disaggregated, [], { transport: 'threads', shards: 64 });
-    expect({ ...essence(many), warnings: [] }).toEqual(essence(one));
+    expect(essence({ ...many, warnings: [] })).toEqual(essence(one));
     expect(many.shards).toBeLessThan(64);
     expect(many.warnings.join()).toContain(`64 shards were asked for, ${many.shards} ran: the cluster has ${many.shards} cells`);
   });
