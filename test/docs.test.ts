@@ -10,7 +10,7 @@ import { root } from './workspaces.js';
 
 // What the documentation says is tried. TypeScript blocks are compiled with the project's own settings, and the README's example is run. For everything
 // else each document gets a folder with `configs` and `node_modules` in it: blocks with a file name are written there, then, in order, each command of
-// its `sh` blocks is run and must end with 0. Each YAML block is a scenario: one that no command names is run here, a `fragment` as a variant of the
+// its `sh` blocks is run and must end with 0; what a `text printed` block shows must be among what they print. Each YAML block is a scenario: one that no command names is run here, a `fragment` as a variant of the
 // quickstart.
 
 const snippetFolder = `${root}test/.docs-snippets`;
@@ -146,7 +146,10 @@ describe.concurrent('each document', { timeout: 120_000 }, () => {
     const place = documentFolder(document);
     const inDocument = blocksOf(document);
     const commands = inDocument.filter(({ language }) => language === 'sh').flatMap(commandsOf);
+    const printed = new Set<string>();
     for (const block of inDocument) {
+      if (block.label === 'printed')
+        for (const line of withoutTimes(block.text)) expect(printed, `${document}:${block.line}`).toContain(line);
       if (block.language === 'sh')
         for (const { written, run } of commandsOf(block)) {
           if (run === undefined) continue;
@@ -155,12 +158,21 @@ describe.concurrent('each document', { timeout: 120_000 }, () => {
             endedWell(written, ended),
             `${document}:${block.line} ${written}\nended with ${ended.code}: ${ended.out}${ended.err}`,
           ).toBe(true);
+          for (const line of withoutTimes(ended.out)) printed.add(line);
         }
       const isRun = commands.some(({ run }) => run?.split(' ').includes(block.label));
       if (block.language === 'yaml' && !isRun) await runBlock(block, place);
     }
   });
 });
+
+/** Lines of what a command prints, as far as they are the same on every machine. */
+function withoutTimes(text: string): string[] {
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.replace(/[\d.,]+(?= (s wall|MB))/g, '#'));
+}
 
 /** Runs a scenario, of its requests the first fifty: what only shows when actors are built shows then. */
 async function runBlock(block: Block, place: string): Promise<void> {
