@@ -86,7 +86,7 @@ export const jobs: readonly JobSpec[] = [
   }),
   { ...job('1024-gpu-2', '1024-gpu.yaml', null, 'the same on 2 shards', { speedTimes: { of: '1024-gpu', least: 1.4 } }), shards: 2 },
   {
-    ...job('1024-gpu-2-silent', '1024-gpu.yaml', null, 'on 2 shards, without promises of silence', {}, ['execution.promises=false']),
+    ...job('1024-gpu-2-promises', '1024-gpu.yaml', null, 'on 2 shards, with promises of silence', {}, ['execution.promises=true']),
     shards: 2,
   },
   job('streaming', '1024-gpu.yaml', null, '20,000 of the requests with every token sent', {}, streaming()),

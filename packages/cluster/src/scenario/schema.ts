@@ -416,7 +416,12 @@ const controllerSchema = z.strictObject({
 
 const executionSchema = z
   .strictObject({
-    promises: z.boolean().default(true).describe('Engines and clients promise silence, which widens the windows of several shards'),
+    promises: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Engines and clients promise silence, which widens the windows of several shards where little happens at a time; at many events a window it costs some per cent',
+      ),
   })
   .describe('How the run is carried out; never changes its result');
 
