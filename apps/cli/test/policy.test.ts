@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { loadPolicy, type PolicyListing } from '@braess/control';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -92,7 +92,13 @@ describe('braess policy new', () => {
     mkdirSync(folder.path('there'));
     const { code, out } = await braess(['policy', 'new', 'planner', 'night-shift', '--out', folder.path('there')]);
     expect(code).toBe(0);
-    expect(out).toContain(`Test it with: node --test ${folder.path('there/night-shift.test.mjs')}\n`);
+    expect(out).toContain(`Test it with: braess policy test ${folder.path('there/night-shift.test.mjs')}\n`);
+    // A folder from which no @braess package is found, as with a command that is installed elsewhere.
+    const test = folder.path('there/night-shift.test.mjs');
+    expect(await braess(['policy', 'test', test])).toMatchObject({ code: 0, out: expect.stringMatching(/fail 0/), err: '' });
+    writeFileSync(test, `${readFileSync(test, 'utf8')}\ntest('no', () => assert.equal(1, 2));\n`);
+    expect(await braess(['policy', 'test', test])).toMatchObject({ code: 1, out: expect.stringMatching(/fail 1/) });
+    expect(await braess(['policy', 'test', folder.path('none.mjs')])).toMatchObject({ code: 2 });
     expect(out).toContain('where the planner policy stands, as ./night-shift.ts');
   });
 

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { PolicyKind, TemplateFile } from '@braess/control';
 import { Command } from 'commander';
 import { refuse } from '../arguments.js';
+import { quoted } from '../replay.js';
 
 export function policyNewCommand(): Command {
   return new Command('new')
@@ -37,7 +38,7 @@ async function template(command: Command, kind: string, name: string): Promise<T
 function describe(kind: string, name: string, paths: readonly string[]): string {
   const test = paths.find((path) => path.endsWith('.test.mjs'));
   const lines = [`written: ${paths.join(', ')}`];
-  if (test !== undefined) lines.push(`Test it with: node --test ${test}`);
+  if (test !== undefined) lines.push(`Test it with: braess policy test ${quoted(test)}`);
   lines.push(`Name it in a scenario, where the ${kind} policy stands, as ./${name}.ts (relative to the scenario).`);
   return lines.join('\n');
 }
