@@ -1,3 +1,6 @@
+import { clusterProgram, loadWorkload, type PoaState, planCluster, readScenario } from '@braess/cluster';
+import type { FrontendState } from '@braess/control';
+import { modelOf, Simulation } from '@braess/kernel';
 import { describe, expect, it } from 'vitest';
 import { createProject, smallEngines, smallScenario } from './small-cluster.js';
 
@@ -61,6 +64,44 @@ export default definePlannerPolicy({ name: '${name}', description: 'Orders the s
     expect(summary.lostReasons).toEqual({ no_worker: summary.rejected });
     expect(summary.completed + summary.rejected).toBe(100);
     expect(summary.gpuHours.used + summary.gpuHours.givenBack).toBeCloseTo((smallEngines.length * summary.simulatedSeconds) / 3600, 9);
+  });
+});
+
+describe('the price-of-anarchy actor under a planner', () => {
+  const turner = project.write(
+    'turner.ts',
+    `import { definePlannerPolicy } from '@braess/control';
+import { z } from 'zod';
+export default definePlannerPolicy({ name: 'turner', description: 'Turns engine 0 from prefill to decode, and engine 2 the other way.', parameters: z.strictObject({}),
+  timesNs: () => [5e8, 1e9], plan({ nowNs }, actions) { if (nowNs < 1e9) actions.changeRole(0, 2); else actions.changeRole(2, 1); } });
+`,
+  );
+  const settings = [`planner={ policy: ${turner}, switchSeconds: 0.2 }`, 'telemetry.poa={ slopeSeconds: 0.01, everySeconds: 0.5 }'];
+
+  it('has the workers that the frontend has, before and after engines turned', async () => {
+    const read = readScenario(project.path('scenario.yaml'), settings);
+    const { table } = await loadWorkload(read);
+    const run = new Simulation(modelOf(clusterProgram, { plan: planCluster(read), table, seriesNs: 0, alone: true }), { seed: '1' });
+    const workersAt = (seconds: number): number[][] => {
+      run.runUntil(seconds * 1e9);
+      const { decodes } = run.stateOf('control/poa') as PoaState;
+      const { decodeCandidates, decodeCount } = run.stateOf('control/frontend0') as FrontendState;
+      return [[...decodes].flatMap((takes, engine) => (takes === 1 ? [engine] : [])), [...decodeCandidates.slice(0, decodeCount)]];
+    };
+    expect(workersAt(0.4)).toEqual([
+      [2, 3, 4],
+      [2, 3, 4],
+    ]);
+    expect(workersAt(2.8)).toEqual([
+      [0, 3, 4],
+      [0, 3, 4],
+    ]);
+  });
+
+  it('counts them the same on one and on two shards, also those that came later', async () => {
+    const { summary, query } = await project.runOnShards('scenario.yaml', settings);
+    expect(summary).toMatchObject({ completed: 60, faults: [] });
+    expect((await query("select value from series where metric = 'poa_hat'")).length).toBeGreaterThan(0);
   });
 });
 

@@ -22,6 +22,8 @@ export interface EngineSurroundings {
   readonly seriesNs: number;
   readonly frontends: readonly ActorReference[];
   readonly planner: readonly ActorReference[];
+  /** Further actors that are told of roles and states. */
+  readonly watchers: readonly ActorReference[];
   readonly fabric: ActorReference | undefined;
   readonly endpointOf: ((node: number) => number) | undefined;
   readonly nodesOf: (engine: number) => readonly number[];
@@ -36,7 +38,7 @@ const gapPeriodNs = 10e9;
 
 /** Options of the engine kind of a group. */
 export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, index: number): EngineKindOptions<EnginePool> {
-  const { plan, delays, seriesNs, frontends, planner, fabric, endpointOf, nodesOf, tiers, promises, policy } = around;
+  const { plan, delays, seriesNs, frontends, planner, watchers, fabric, endpointOf, nodesOf, tiers, promises, policy } = around;
   const { scenario } = plan;
   const { router, telemetry } = scenario;
   const { control, server } = delays;
@@ -85,7 +87,7 @@ export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, 
     ...(router.loadReportMs === 0 ? {} : { loadReports: { to: reports, periodNs: Math.round(router.loadReportMs * 1e6) } }),
     ...(wantsKvEvents ? { kvEvents: { to: frontends, periodNs: Math.round(router.kvEventMs * 1e6) } } : {}),
     ...(policy('router', decodeRouter).policy.reads?.network === true ? { arrivalReports: true } : {}),
-    stateReports: { to: reports },
+    stateReports: { to: [...reports, ...watchers] },
     telemetry: {
       gaps: true,
       series: seriesNs > 0,
@@ -101,11 +103,12 @@ function enginePromises({
   delays,
   frontends,
   planner,
+  watchers,
   fabric,
   endpointOf,
 }: EngineSurroundings): Pick<EngineKindOptions<EnginePool>, 'promises' | 'sendsTo'> {
   const { control, server } = delays;
-  const toControl = [...frontends, ...planner].map((to) => ({ to, delayNs: control }));
+  const toControl = [...frontends, ...planner, ...watchers].map((to) => ({ to, delayNs: control }));
   if (fabric === undefined) return { promises: toControl, sendsTo: ['control'] };
   // At chunk fidelity an engine talks to its own server and to others only.
   if (endpointOf !== undefined) return { promises: toControl, sendsTo: ['control', 'server', 'storage'] };

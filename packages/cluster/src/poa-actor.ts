@@ -10,7 +10,8 @@ import {
   type SaturatingLatency,
 } from '@braess/games';
 import { type ActorId, type ActorKind, actorKind, type Context, message, record } from '@braess/kernel';
-import { assignments, clientOutcomes, scrape, scraped, untilMomentNs } from '@braess/protocol';
+import { assignments, clientOutcomes, engineState, scrape, scraped, untilMomentNs } from '@braess/protocol';
+import { engineRole, engineStatus } from '@braess/serving';
 
 /**
  * A snapshot of all in flight at `atNs`, once the last of them has ended: PoA-hat with realised latencies, its parts in seconds, and what was in
@@ -33,7 +34,7 @@ export interface PoaActorOptions {
   readonly delayNs: number;
   /** Requests that ended this long ago at most count for the live value. */
   readonly windowNs: number;
-  /** Latency model of each worker, by its place in the setup's list. */
+  /** Latency model of each worker: all are alike. */
   readonly latency: SaturatingLatency;
   readonly poa: PoaOptions;
   /** TTFT P99 of a window above which the objective is broken; absent: no warning is measured. */
@@ -44,12 +45,14 @@ export interface PoaActorOptions {
 }
 
 export interface PoaActorSetup {
-  readonly workers: readonly { readonly id: number }[];
+  /** Every engine, with the role (a value of `engineRole`) it begins in. May be filled until the run begins. */
+  readonly engines: readonly { readonly actor: { readonly id: number }; readonly role: number }[];
 }
 
 interface PendingSnapshot {
   atNs: number;
   inFlight: number;
+  /** Of the workers of that moment. */
   loads: Int32Array;
   latencySeconds: number[];
 }
@@ -63,8 +66,12 @@ interface EndedRequest {
 
 /** Plain data. */
 export interface PoaState {
-  workers: Map<number, number>;
+  /** Engine number by actor id. */
+  engines: Map<number, number>;
+  /** Requests that each engine generates tokens for. */
   loads: Int32Array;
+  /** 1 for engines that take requests to decode, by what they last told. */
+  decodes: Uint8Array;
   /** In flight by client. */
   clients: Map<number, number>;
   pending: PendingSnapshot[];
@@ -80,7 +87,7 @@ export interface PoaState {
 }
 
 const snapshotDue = message('snapshotDue');
-const messages = { assignments, clientOutcomes, snapshotDue, scrape };
+const messages = { assignments, clientOutcomes, engineState, snapshotDue, scrape };
 
 /** Values from which the calm level is taken. */
 const calmSamples = 10;
@@ -103,8 +110,9 @@ export function poaActorKind(options: PoaActorOptions): ActorKind<'poa', keyof t
     name: 'poa',
     messages,
     state: (setup: PoaActorSetup): PoaState => ({
-      workers: new Map(setup.workers.map(({ id }, index) => [id, index])),
-      loads: new Int32Array(setup.workers.length),
+      engines: new Map(setup.engines.map(({ actor }, index) => [actor.id, index])),
+      loads: new Int32Array(setup.engines.length),
+      decodes: Uint8Array.from(setup.engines, ({ role }) => takesDecodes(role, engineStatus.active)),
       clients: new Map(),
       pending: [],
       recent: [],
@@ -119,8 +127,8 @@ export function poaActorKind(options: PoaActorOptions): ActorKind<'poa', keyof t
     on: {
       assignments(state, { body }, context) {
         for (let index = 0; index < body.worker.length; index++) {
-          const worker = state.workers.get(body.worker[index]!);
-          if (worker !== undefined) state.loads[worker]! += body.change[index]!;
+          const engine = state.engines.get(body.worker[index]!);
+          if (engine !== undefined) state.loads[engine]! += body.change[index]!;
         }
         arm(state, context);
       },
@@ -135,6 +143,10 @@ export function poaActorKind(options: PoaActorOptions): ActorKind<'poa', keyof t
         }
         closeSnapshots(options, state, context);
         arm(state, context);
+      },
+      engineState(state, { engine: actor, role, status }) {
+        const engine = state.engines.get(actor);
+        if (engine !== undefined) state.decodes[engine] = takesDecodes(role, status);
       },
       scrape(state, { sender, round }, context) {
         const values = new Map(Number.isNaN(state.live) ? [] : [['poa_hat', state.live] as const]);
@@ -157,7 +169,8 @@ export function poaActorKind(options: PoaActorOptions): ActorKind<'poa', keyof t
 
 function takeSnapshot(options: PoaActorOptions, state: PoaState, context: Context, inFlight: number): void {
   const atNs = context.now - options.delayNs - 1;
-  state.pending.push({ atNs, inFlight, loads: state.loads.slice(), latencySeconds: [] });
+  const loads = workerLoads(state);
+  state.pending.push({ atNs, inFlight, loads, latencySeconds: [] });
   const fromNs = atNs - options.windowNs;
   const { recent } = state;
   let old = 0;
@@ -166,7 +179,7 @@ function takeSnapshot(options: PoaActorOptions, state: PoaState, context: Contex
   let latencyNs = 0;
   for (const request of recent) latencyNs += request.latencyNs;
   const meanSeconds = recent.length === 0 ? Number.NaN : latencyNs / recent.length / 1e9;
-  const hat = evaluate(options, inFlight, state.loads, new Float64Array(inFlight).fill(meanSeconds));
+  const hat = evaluate(options, inFlight, loads, new Float64Array(inFlight).fill(meanSeconds));
   pushPoa(state.window, atNs, hat);
   const value = hat.status === 'defined' ? hat.value : Number.NaN;
   const ttftP99Ms = percentile99(recent, 'ttftNs') / 1e6;
@@ -208,8 +221,18 @@ function closeSnapshots(options: PoaActorOptions, state: PoaState, context: Cont
   state.pending = open;
 }
 
+function takesDecodes(role: number, status: number): 0 | 1 {
+  return role !== engineRole.prefill && status === engineStatus.active ? 1 : 0;
+}
+
+/** Loads of the workers of the moment: engines that take requests to decode, and those that no longer do but still decode some. */
+function workerLoads({ loads, decodes }: PoaState): Int32Array {
+  return loads.filter((load, engine) => decodes[engine] === 1 || load > 0);
+}
+
 /** PoA-hat of `inFlight` rows: those on a worker by its load, the rest waits upstream. Rows of one worker cost alike, so which is which does not matter. */
 function evaluate(options: PoaActorOptions, inFlight: number, loads: Int32Array, realisedLatencySeconds: Float64Array): PoaHat {
+  if (loads.length === 0) return { status: 'undefined', reason: 'no-workers', rows: inFlight, workersPastPole: 0 };
   const workerOfRequest = new Int32Array(inFlight).fill(-1);
   let row = 0;
   for (let worker = 0; worker < loads.length; worker++) {

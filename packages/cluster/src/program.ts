@@ -70,8 +70,6 @@ class ClusterBuilder {
   #planner: ActorReference[] = [];
   readonly #controller: ActorReference[] = [];
   #fabric: ActorReference | undefined;
-  /** Filled once the engines are there. */
-  readonly #poaWorkers: { readonly id: number }[] = [];
   #poa: ActorReference | undefined;
   readonly #oracle: ActorReference[] = [];
   readonly #places: ProbePlace[] = [];
@@ -218,7 +216,7 @@ class ClusterBuilder {
   #addPoa(): void {
     const options = poaActorOptions(this.#plan.scenario, Math.max(this.#delays.client, this.#delays.control));
     if (options !== undefined)
-      this.#poa = this.#world.actor('control/poa', poaActorKind(options), { workers: this.#poaWorkers }, { class: 'control' });
+      this.#poa = this.#world.actor('control/poa', poaActorKind(options), { engines: this.#engines }, { class: 'control' });
   }
 
   #listener(delayNs: number): MeasureListener | undefined {
@@ -252,6 +250,7 @@ class ClusterBuilder {
       seriesNs: this.#parameters.seriesNs,
       frontends: this.#frontends,
       planner: this.#planner,
+      watchers: this.#poa === undefined ? [] : [this.#poa],
       fabric: this.#fabric,
       endpointOf: this.#endpointOf,
       nodesOf: (engine) => this.#nodesOf(engine),
@@ -301,7 +300,6 @@ class ClusterBuilder {
     const engine = cell.actor(plan.name.slice(plan.server.length + 1), kind, { role, members: plan.gpus.length, tiers: below });
     if (below.length > 0) tiers.addWorker(plan.server, engine);
     this.#engines.push({ name: plan.name, actor: engine, role, profile });
-    if (role !== engineRole.prefill) this.#poaWorkers.push(engine);
     if (this.#oracle.length > 0) this.#places.push({ node: plan.gpus[0] as number, prober: this.#prober(plan.server, cell) });
     for (const [member, name] of plan.gpuNames.entries()) {
       const nicNode = plan.gpus[member] as number;

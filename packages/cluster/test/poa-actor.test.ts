@@ -1,7 +1,8 @@
 import { type PoaActorOptions, poaActorKind } from '@braess/cluster';
 import { affineLatency, PUBLISHED_POA_OPTIONS } from '@braess/games';
 import { actorKind, defineProgram, message, modelOf, Simulation } from '@braess/kernel';
-import { assignments, clientOutcomes, untilMomentNs } from '@braess/protocol';
+import { assignments, clientOutcomes, engineState, untilMomentNs } from '@braess/protocol';
+import { engineRole, engineStatus } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
 
 const s = 1e9;
@@ -10,9 +11,11 @@ const step = message('step', ['index']);
 
 interface Step {
   readonly atS: number;
-  /** Requests that join worker 0 and worker 1. */
+  /** Requests that join worker 0 and worker 1; they leave where the first is negative. */
   readonly joins?: readonly [number, number];
   readonly inFlight?: number;
+  /** What an engine tells: worker, role, status. */
+  readonly told?: readonly [number, number, number];
   /** Came, ended, TTFT, all in seconds. */
   readonly ended?: readonly (readonly [number, number, number])[];
 }
@@ -32,7 +35,7 @@ function run(script: readonly Step[], options: Partial<PoaActorOptions> = {}) {
   });
   const program = defineProgram(undefined, 'poa-test', (world) => {
     const workers = [0, 1].map((index) => world.actor(`worker${index}`, workerKind, undefined));
-    const actor = world.actor('poa', poa, { workers });
+    const actor = world.actor('poa', poa, { engines: workers.map((worker) => ({ actor: worker, role: engineRole.decode })) });
     const feeder = actorKind({
       name: 'feeder',
       messages: { step },
@@ -42,13 +45,14 @@ function run(script: readonly Step[], options: Partial<PoaActorOptions> = {}) {
       },
       on: {
         step(_state, { index }, context) {
-          const { joins, inFlight, ended = [] } = script[index]!;
+          const { joins, inFlight, told, ended = [] } = script[index]!;
+          if (told !== undefined) context.send(actor.id, engineState, 1000, workers[told[0]]!.id, told[1], told[2]);
           if (joins !== undefined) {
-            const worker = joins.flatMap((count, at) => new Array<number>(count).fill(workers[at]!.id));
+            const worker = joins.flatMap((count, at) => new Array<number>(Math.abs(count)).fill(workers[at]!.id));
             const columns = {
               request: new Float64Array(worker.length),
               worker: Int32Array.from(worker),
-              change: new Int8Array(worker.length).fill(1),
+              change: new Int8Array(worker.length).fill(joins[0] < 0 ? -1 : 1),
             };
             context.sendBody(actor.id, assignments, 1000, columns, worker.length);
           }
@@ -94,6 +98,24 @@ describe('the price-of-anarchy actor', () => {
       { atS: 1.2, inFlight: 0, ended: [1, 2, 3, 4].map(() => [0.1, 1.1, 0.05] as const) },
     ]);
     expect(records.find(({ type }) => type === 'poaSnapshot')!.fields[1]).toBeNaN();
+  });
+
+  it('counts as workers the engines that take requests to decode, and those that still decode some', () => {
+    const { active, draining } = engineStatus;
+    const records = run(
+      [
+        { atS: 0.1, joins: [3, 0], inFlight: 10, told: [1, engineRole.prefill, active] },
+        { atS: 1.5, told: [1, engineRole.decode, active] },
+        { atS: 2.5, told: [0, engineRole.decode, draining] },
+        { atS: 3.5, joins: [-3, 0] },
+        { atS: 4.5, told: [1, engineRole.decode, draining] },
+        { atS: 5.8, inFlight: 0, ended: new Array(10).fill([0.1, 5.8, 0.05] as const) },
+      ],
+      { latency: affineLatency(0.5, 0.25) },
+    );
+    const denominators = records.filter(({ type }) => type === 'poaSnapshot').map(({ fields }) => Number(fields[3]!.toFixed(9)));
+    // One slot a worker, 0.5 s a request of load and 0.25 s: three on worker 0, twice; an empty worker 1 beside it; worker 0 drains, then is empty; none is left.
+    expect(denominators).toEqual([1.75, 1.75, 2, 2, 0.25, Number.NaN]);
   });
 
   it('measures how long before the objective broke it rose', () => {

@@ -73,7 +73,7 @@ export interface DefinedPoa {
 
 export interface UndefinedPoa {
   readonly status: 'undefined';
-  readonly reason: 'too-few-in-flight' | 'past-pole' | 'zero-denominator' | 'latency-unknown';
+  readonly reason: 'too-few-in-flight' | 'no-workers' | 'past-pole' | 'zero-denominator' | 'latency-unknown';
   readonly rows: number;
   readonly workersPastPole: number;
 }
