@@ -45,11 +45,46 @@ describe('what is lost, left out or cut is told with the run', () => {
 
 describe('values that leave nothing to work with name their key', () => {
   it.each([
-    ['telemetry.poa={slopeSeconds: 0.01, everySeconds: 1e-9}', /everySeconds.* at least a millionth of windowSeconds/],
+    [
+      'telemetry.poa={slopeSeconds: 0.01, everySeconds: 1e-9}',
+      /everySeconds is 1e-9; 1e-9 s must be at least a millionth of windowSeconds, 10 s/,
+    ],
+    [
+      'telemetry.poa={slopeSeconds: 0.01, windowSeconds: 1e8}',
+      /everySeconds is left to its default; 1 s must be at least a millionth of windowSeconds, 100000000 s/,
+    ],
     ['telemetry.poa={slopeSeconds: 0.01, everySeconds: 1e9}', /telemetry\.poa\.everySeconds is 1000000000 s; at most/],
     ['kvTiers={g2: {gigabytes: 1e-9}}', /kvTiers\.g2\.gigabytes is 1e-9, less than one block of \d+ bytes/],
   ])('%s', async (setting, message) => {
     await expect(project.run('small.yaml', [setting])).rejects.toThrow(message);
+  });
+
+  it.each([
+    ...['load', 'sla', 'gnep', 'social'].map(
+      (planner) =>
+        [
+          [`planner.policy=${planner}`, 'serving=[{count: 2, blockTokens: 64}]'],
+          new RegExp(`planner\\.policy is "${planner}", which moves engines between prefill and decode, but all engines are aggregated`),
+        ] as const,
+    ),
+    [
+      ['controller={policy: adaptive, apply: move}', 'router={policy: kv, frontends: 2}'],
+      /controller\.apply is move, but all frontends have the same/,
+    ],
+    [
+      ['controller.policy=adaptive', 'router={policy: kv, frontends: 2, frontendParameters: [{tau: 0, omega: 1}, {tau: 0.7, omega: 1}]}'],
+      /controller\.policy is "adaptive", which may choose .*"tau":0.8,"omega":0.1.*, but no frontend has them/,
+    ],
+    ...['adaptive', 'hysteresis', 'poa-driven', 'gradient'].map(
+      (controller) =>
+        [
+          [`controller.policy=${controller}`, 'router.policy=round-robin'],
+          new RegExp(`controller\\.policy is "${controller}", which may choose .*, which router "round-robin" does not take`),
+        ] as const,
+    ),
+  ] as const)('%s is refused by `validate` as by `run`: it would do nothing, or stop the run', async (settings, message) => {
+    await expect(project.run('small.yaml', settings)).rejects.toThrow(message);
+    await expect(async () => validateScenario(readScenario(project.path('small.yaml'), settings))).rejects.toThrow(message);
   });
 
   it('a latency model of any size is taken', async () => {

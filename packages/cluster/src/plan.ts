@@ -17,6 +17,7 @@ import {
 } from '@braess/serving';
 import { checkClientBehaviour } from '@braess/workload';
 import { clientBehaviourOf } from './client-plan.js';
+import { checkController, checkPlanner } from './control-checks.js';
 import { cachePolicy } from './own-evictions.js';
 import { didYouMean, placeOf } from './scenario/document.js';
 import { pathText, ScenarioError } from './scenario/problem.js';
@@ -196,14 +197,19 @@ function planPolicies(read: ReadScenario): PolicyPlan {
   };
   const prefillRouter = policyAt('router', ['router'], router);
   checkFrontends(read, prefillRouter, baseDirectory);
+  const plannerSpec = policyAt('planner', ['planner'], planner);
+  checkPlanner(read, loadPolicy('planner', plannerSpec, { baseDirectory }));
+  const controllerSpec = controller === undefined ? null : policyAt('controller', ['controller'], controller);
+  if (controllerSpec !== null)
+    checkController(read, loadPolicy('controller', controllerSpec, { baseDirectory }), prefillRouter, baseDirectory);
   return {
     baseDirectory,
     prefillRouter,
     decodeRouter: router.decode === undefined ? prefillRouter : policyAt('router', ['router', 'decode'], router.decode),
     admission: router.admission === undefined ? null : policyAt('admission', ['router', 'admission'], router.admission),
     oracle: router.oracle === undefined ? null : policyAt('oracle', ['router', 'oracle'], router.oracle),
-    planner: policyAt('planner', ['planner'], planner),
-    controller: controller === undefined ? null : policyAt('controller', ['controller'], controller),
+    planner: plannerSpec,
+    controller: controllerSpec,
     client: client.kind === 'policy' ? policyAt('client', ['workload', 'client'], client) : null,
     tierEvictions: Object.fromEntries(
       Object.entries(kvTiers).flatMap(([name, tier]) => (tier === undefined ? [] : [[name, evictionAt(read, ['kvTiers', name], tier)]])),

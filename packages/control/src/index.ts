@@ -6,6 +6,7 @@ export {
   controllerChange,
   controllerSample,
   createControllerKind,
+  hasParameters,
 } from './controller/controller.js';
 export { placementPoa } from './controller/placement-poa.js';
 export * from './controller/regime-detector.js';

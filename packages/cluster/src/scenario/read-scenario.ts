@@ -49,6 +49,8 @@ function problemsOf(issue: Issue, document: ScenarioDocument): ScenarioProblem[]
 
 function explain(issue: Issue, document: ScenarioDocument): string {
   const value = valueAt(document.value, issue.path);
+  // A check over several keys, of which this one has its default: what is missing would have been told by its type.
+  if (value === undefined && issue.code === 'custom') return `is left to its default; ${expectation(issue)}`;
   if (value === undefined) return `is missing; ${expectation(issue)}`;
   const is = `is ${shorten(value)}`;
   if (issue.code === 'invalid_value')

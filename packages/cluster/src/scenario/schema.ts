@@ -358,7 +358,10 @@ const poaSchema = z
   })
   .refine(({ everySeconds, windowSeconds }) => windowSeconds <= 1e6 * everySeconds, {
     path: ['everySeconds'],
-    message: 'must be at least a millionth of windowSeconds: every value of the window is kept',
+    error: ({ input }) => {
+      const { everySeconds, windowSeconds } = input as { everySeconds: number; windowSeconds: number };
+      return `${everySeconds} s must be at least a millionth of windowSeconds, ${windowSeconds} s: every value of the window is kept`;
+    },
   });
 
 const telemetrySchema = z.strictObject({

@@ -158,7 +158,7 @@ function apply(
       context.sendBody(frontend as ActorId, setRouterParameters, options.controlDelayNs, { parameters: structuredClone(parameters) });
     return;
   }
-  const place = options.frontendParameters.findIndex((own) => matches(own, parameters));
+  const place = options.frontendParameters.findIndex((own) => hasParameters(own, parameters));
   if (place < 0)
     throw policyFailure(
       options.policy,
@@ -169,7 +169,8 @@ function apply(
   for (const client of state.clients) context.send(client as ActorId, moveClient, options.clientDelayNs, state.frontends[place]!);
 }
 
-function matches(own: Readonly<Record<string, unknown>>, wanted: Readonly<Record<string, unknown>>): boolean {
+/** Whether a frontend's parameters are those wanted, as far as these say. */
+export function hasParameters(own: Readonly<Record<string, unknown>>, wanted: Readonly<Record<string, unknown>>): boolean {
   return Object.keys(wanted).every((name) => JSON.stringify(own[name]) === JSON.stringify(wanted[name]));
 }
 

@@ -55,6 +55,7 @@ export const adaptiveController = defineControllerPolicy({
       regimes: regimes.default(publishedRegimes),
     })
     .refine(fits, fitsMessage),
+  choices: ({ regimes: sets }) => sets,
   createState: createRegimeDetector,
   decide: (view, parameters, state) =>
     follow(state, { ...parameters, releaseFraction: 1 }, view.metrics.get(parameters.metric) ?? Number.NaN),
@@ -71,6 +72,7 @@ export const hysteresisController = defineControllerPolicy({
       regimes: regimes.default(publishedRegimes),
     })
     .refine(fits, fitsMessage),
+  choices: ({ regimes: sets }) => sets,
   createState: () => ({ detector: createRegimeDetector(), sinceNs: 0 }),
   decide(view, parameters, state) {
     const { detector } = state;
@@ -105,6 +107,7 @@ export const poaController = defineControllerPolicy({
       regimes: regimes.default(publishedRegimes),
     })
     .refine(fits, fitsMessage),
+  choices: ({ regimes: sets }) => sets,
   createState: createRegimeDetector,
   decide: (view, parameters, state) => follow(state, parameters, view.metrics.get(parameters.metric) ?? Number.NaN),
 });
@@ -132,6 +135,7 @@ export const gradientController = defineControllerPolicy({
       regimes: regimes.default(publishedRegimes),
     })
     .refine(fits, fitsMessage),
+  choices: ({ regimes: sets }) => sets,
   createState: (): GradientState => ({
     load: Number.NaN,
     latency: Number.NaN,

@@ -75,6 +75,7 @@ export const slaPlanner = definePlannerPolicy({
       .describe('Share of a bound, and of what it can compute and hold, that the smaller pool must keep'),
     giveBack: z.boolean().default(true).describe('Stop an engine where both pools are in time and safe without it'),
   }),
+  movesBetweenPools: true,
   periodNs: ({ intervalSeconds }) => Math.round(intervalSeconds * 1e9),
   createState: createDemand,
   plan(view, actions, parameters, state) {
@@ -136,6 +137,7 @@ export const gnepPlanner = definePlannerPolicy({
   name: 'gnep',
   description: 'Variational equilibrium: moves an engine to the pool whose own SLO attainment gains more by it.',
   parameters: z.strictObject(equilibriumParameters),
+  movesBetweenPools: true,
   periodNs: ({ intervalSeconds }) => Math.round(intervalSeconds * 1e9),
   createState: createDemand,
   plan(view, actions, parameters, state) {
@@ -157,6 +159,7 @@ export const socialPlanner = definePlannerPolicy({
   description:
     'Social optimum: moves an engine when the SLO attainment of both pools together gains, the effect of prefill on decode counted.',
   parameters: z.strictObject(equilibriumParameters),
+  movesBetweenPools: true,
   periodNs: ({ intervalSeconds }) => Math.round(intervalSeconds * 1e9),
   createState: createDemand,
   plan(view, actions, parameters, state) {

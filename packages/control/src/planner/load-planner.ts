@@ -53,6 +53,7 @@ export const loadPlanner = definePlannerPolicy({
   description:
     "NVIDIA Dynamo's load thresholds: queued prompt tokens over the context length, KV use with the queue; starts, stops and converts engines.",
   parameters,
+  movesBetweenPools: true,
   periodNs: ({ intervalSeconds }) => Math.round(intervalSeconds * 1e9),
   createState: () => ({ prefill: { wish: 'stay' as Wish, plans: 0 }, decode: { wish: 'stay' as Wish, plans: 0 } }),
   plan(view, actions, settings, state) {

@@ -61,6 +61,8 @@ export interface PlannerActions {
 
 /** Moves engines between roles. */
 export interface PlannerPolicy<Parameters = unknown, State = unknown> extends Policy<'planner', Parameters> {
+  /** It knows a prefill and a decode pool and nothing else: a cluster of aggregated engines is refused, where it would do nothing. */
+  readonly movesBetweenPools?: boolean;
   /** Plan every so many ns while load reports come in; absent: never by period. */
   periodNs?(parameters: Parameters): number;
   /** Plan at these simulated times, whatever is reported. */
@@ -199,6 +201,8 @@ export interface ControllerView {
 /** Watches scraped metrics and changes router parameters: `decide`, called once a scrape, returns the new ones, or null to change nothing. */
 export interface ControllerPolicy<Parameters = unknown, State = unknown> extends Policy<'controller', Parameters> {
   createState?(parameters: Parameters): State;
+  /** Every set of router parameters it may return, where that is known beforehand: those that cannot be applied are refused before the run. */
+  choices?(parameters: Parameters): readonly Readonly<Record<string, unknown>>[];
   decide(view: ControllerView, parameters: Parameters, state: State, random: Random): Readonly<Record<string, unknown>> | null;
 }
 

@@ -1,0 +1,56 @@
+import { type BoundPolicy, type ControllerPolicy, hasParameters, loadPolicy, type PlannerPolicy, type PolicySpec } from '@braess/control';
+import { movesClients } from './client-plan.js';
+import { refuse } from './plan.js';
+import type { ReadScenario } from './scenario/read-scenario.js';
+
+type Parameters = Readonly<Record<string, unknown>>;
+
+/** A planner that only knows two pools would do nothing, without a word, where all engines are aggregated. @throws ScenarioError. */
+export function checkPlanner(read: ReadScenario, { policy }: BoundPolicy<PlannerPolicy>): void {
+  if (policy.movesBetweenPools !== true || read.scenario.serving.some(({ role }) => role !== 'aggregated')) return;
+  refuse(
+    read,
+    ['planner', 'policy'],
+    `is "${policy.name}", which moves engines between prefill and decode, but all engines are aggregated: use static, or give serving groups of role prefill and decode`,
+  );
+}
+
+/** Whether every choice that a controller tells of can be applied: by the routers, or by a frontend that has it. @throws ScenarioError. */
+export function checkController(
+  read: ReadScenario,
+  { policy, parameters }: BoundPolicy<ControllerPolicy>,
+  router: PolicySpec,
+  baseDirectory: string,
+): void {
+  const { frontends, frontendParameters } = read.scenario.router;
+  const moves = movesClients(read.scenario);
+  if (moves && frontendParameters.length === 0)
+    refuse(
+      read,
+      ['controller', 'apply'],
+      'is move, but all frontends have the same parameters: set router.frontendParameters, or controller.apply: set',
+    );
+  const complete = (own: Parameters | undefined): Parameters =>
+    loadPolicy('router', { ...router, parameters: { ...router.parameters, ...own } }, { baseDirectory }).parameters as Parameters;
+  const held = moves ? Array.from({ length: frontends }, (_, index) => complete(frontendParameters[index])) : [];
+  for (const choice of policy.choices?.(parameters) ?? []) {
+    const said = `is "${policy.name}", which may choose the router parameters ${JSON.stringify(choice)}`;
+    if (moves) {
+      if (held.some((own) => hasParameters(own, choice))) continue;
+      refuse(
+        read,
+        ['controller', 'policy'],
+        `${said}, but no frontend has them: add them to router.frontendParameters (and to router.frontends), or use controller.apply: set`,
+      );
+    }
+    try {
+      complete(choice);
+    } catch (error) {
+      refuse(
+        read,
+        ['controller', 'policy'],
+        `${said}, which router "${router.policy}" does not take: change router.policy, or the controller's parameters (${(error as Error).message})`,
+      );
+    }
+  }
+}
