@@ -2,6 +2,8 @@
 export interface Case {
   readonly ground?: readonly string[];
   readonly set: string;
+  /** By what it shows when it is meant to change no latency, count or share. */
+  readonly shownBy?: 'name' | 'events' | 'recordFingerprint';
 }
 
 const controlled = [
@@ -40,7 +42,7 @@ export function controlCases(busy: readonly string[], closed: readonly string[],
     'controller.parameters': { ground: controlled, set: 'controller.parameters.thresholds=[1e9]' },
     'controller.periodSeconds': { ground: controlled, set: 'controller.periodSeconds=2' },
     'controller.windowSeconds': {
-      ground: [...controlled, 'controller.parameters.thresholds=[150]', 'workload.requests=200'],
+      ground: [...controlled, 'controller.parameters.thresholds=[60]', 'workload.requests=200'],
       set: 'controller.windowSeconds=0',
     },
     'controller.signal': {
@@ -78,11 +80,13 @@ export function controlCases(busy: readonly string[], closed: readonly string[],
       ground: [...closed, 'workload.client.inFlight=12', 'workload.connections={connections: 2, order: aiohttp}'],
       set: 'workload.connections.tickUs=300000',
     },
+    // The value over the window is a row of the poa table; the summary has that of each snapshot.
+    'telemetry.poa.windowSeconds': { ground: poa, set: 'telemetry.poa.windowSeconds=0.3', shownBy: 'recordFingerprint' },
     ...Object.fromEntries(
       (
         [
           ['everySeconds', '0.1'],
-          ['windowSeconds', '0.3'],
+
           ['slopeSeconds', '0.02'],
           ['interceptSeconds', '0.5'],
           ['definition', 'same-units'],
