@@ -67,6 +67,43 @@ export default definePlannerPolicy({ name: '${name}', description: 'Orders the s
   });
 });
 
+describe('two frontends', () => {
+  const parity = project.write(
+    'parity.ts',
+    `import { defineRouterPolicy, routerStage } from '@braess/control';
+import { z } from 'zod';
+export default defineRouterPolicy({ name: 'parity', description: 'Even requests to engine 0, odd ones to engine 1.', parameters: z.strictObject({}),
+  cost: (view, engine, request) => view.stage === routerStage.decode ? engine : Math.abs(engine - request.request % 2) });
+`,
+  );
+  const turnAll = (name: string, role: number): string =>
+    project.write(
+      `${name}.ts`,
+      `import { definePlannerPolicy } from '@braess/control';
+import { z } from 'zod';
+export default definePlannerPolicy({ name: '${name}', description: 'Stops decode, turns prefill.', parameters: z.strictObject({}),
+  timesNs: () => [6e7], plan({ engines }, actions) { for (let engine = 0; engine < engines.count; engine++) if (engine < 2) ${role < 0 ? 'actions.stopEngine(engine)' : `actions.changeRole(engine, ${role})`}; else actions.stopEngine(engine); } });
+`,
+    );
+  const settings = [
+    'workload.requests=2',
+    'workload.source.arrivals.ratePerSecond=100',
+    'workload.source.inputTokens={ kind: constant, tokens: 30000 }',
+    'router.frontends=2',
+    `router.policy=${parity}`,
+  ];
+
+  it('whose KV lies on two engines that drain do not wait for each other: the lower engine is let go and serves the other', async () => {
+    const { summary } = await project.runOnShards('scenario.yaml', [...settings, `planner.policy=${turnAll('to-decode', 2)}`]);
+    expect(summary).toMatchObject({ submitted: 2, completed: 1, rejected: 1, inFlight: 0, lostReasons: { no_worker: 1 }, faults: [] });
+  });
+
+  it('lose both requests where the engines that drain come back as something else', async () => {
+    const { summary } = await project.runOnShards('scenario.yaml', [...settings, `planner.policy=${turnAll('to-nothing', -1)}`]);
+    expect(summary).toMatchObject({ submitted: 2, completed: 0, rejected: 2, inFlight: 0, lostReasons: { no_worker: 2 }, faults: [] });
+  });
+});
+
 describe('the price-of-anarchy actor under a planner', () => {
   const turner = project.write(
     'turner.ts',

@@ -2,11 +2,25 @@ import { KernelError } from '@braess/kernel';
 
 /** Roles and states as the protocol's `engineState` counts them. */
 export const engineRole = { aggregated: 0, prefill: 1, decode: 2 } as const;
-export const engineStatus = { active: 0, draining: 1, switching: 2, starting: 3, dead: 4, off: 5 } as const;
+export const engineStatus = {
+  active: 0,
+  draining: 1,
+  switching: 2,
+  starting: 3,
+  dead: 4,
+  off: 5,
+  /** It drains, and only KV is left that waits to be fetched. */
+  drainingHeld: 6,
+} as const;
 
 /** Whether an engine drains, switches or starts: on its way to something else. */
 export function isMoving(status: number): boolean {
-  return status === engineStatus.draining || status === engineStatus.switching || status === engineStatus.starting;
+  return (
+    status === engineStatus.draining ||
+    status === engineStatus.drainingHeld ||
+    status === engineStatus.switching ||
+    status === engineStatus.starting
+  );
 }
 
 /** An engine as the program declares it. */

@@ -219,11 +219,14 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
 
 /**
  * Whether an engine that serves nothing now may come by itself: one that drains, switches or starts. One that drains holds KV until it is fetched, so for
- * the decode stage it cannot come while requests wait for a decode engine with their KV there: they would wait for each other for ever.
+ * the decode stage it cannot come while requests wait for a decode engine with their KV there: they would wait for each other for ever. Of the requests of
+ * other frontends the engine itself tells, once it has nothing left but such KV: of several, the one of the lowest number comes, as its requests give up first.
  */
 export function engineMayCome({ engines: { status, count }, slots }: FrontendState, decoding: boolean, slot: number): boolean {
   const waited = (engine: number): boolean => {
-    if (!decoding || status[engine] !== engineStatus.draining) return false;
+    if (!decoding) return false;
+    if (status[engine] === engineStatus.drainingHeld && engine > slots.prefillEngine[slot]!) return true;
+    if (status[engine] !== engineStatus.draining && status[engine] !== engineStatus.drainingHeld) return false;
     if (slots.prefillEngine[slot] === engine) return true;
     for (let other = 0; other < slots.used; other++)
       if (slots.stage[other] === slotStage.waitingDecode && slots.prefillEngine[other] === engine) return true;

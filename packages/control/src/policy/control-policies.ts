@@ -40,7 +40,7 @@ export interface SpeedProfile {
 export interface PlannerView {
   readonly nowNs: number;
   readonly engines: EngineView;
-  /** 0 active, 1 draining, 2 switching, 3 starting, 4 dead, 5 off. */
+  /** 0 active, 1 draining, 2 switching, 3 starting, 4 dead, 5 off, 6 draining with nothing left but KV that waits to be fetched. */
   readonly status: EngineView['role'];
   /** By engine number; all zeros where nobody profiled them. */
   readonly profiles: readonly SpeedProfile[];

@@ -46,7 +46,7 @@ import {
   speechDelayNs,
   unknownDelay,
 } from './engine-scope.js';
-import { emitRecords, sendEvents, sendLoad, sendState, setPeriods, tendEvents } from './engine-telemetry.js';
+import { drainingHeld, emitRecords, sendEvents, sendLoad, sendState, setPeriods, statusToTell, tendEvents } from './engine-telemetry.js';
 import { failInquiries, giveUpInquiry, startInquiry, takeAnswer } from './inquiries.js';
 
 const messages = {
@@ -313,8 +313,9 @@ function catchUp<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Co
 function settle<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context, extraNs: number): void {
   const { engine } = state;
   // Its GPUs are somebody else's now, and what they held is gone.
-  if (engine.status === engineStatus.off && state.reportedStatus === engineStatus.draining) scope.options.blocks.clear(engine.pool);
-  if (engine.status !== state.reportedStatus || engine.role !== state.reportedRole)
+  if (engine.status === engineStatus.off && [engineStatus.draining, drainingHeld].includes(state.reportedStatus))
+    scope.options.blocks.clear(engine.pool);
+  if (statusToTell(engine) !== state.reportedStatus || engine.role !== state.reportedRole)
     sendState(scope, state, context, extraNs === unknownDelay ? speechDelayNs(state, context.now) : extraNs);
   tendEvents(scope, state, context, extraNs);
   setPeriods(scope, state, context);
