@@ -67,6 +67,34 @@ export default definePlannerPolicy({ name: '${name}', description: 'Orders the s
   });
 });
 
+describe('faults while engines change their roles', () => {
+  const turner = project.write(
+    'turner-in-trouble.ts',
+    `import { definePlannerPolicy } from '@braess/control';
+import { z } from 'zod';
+export default definePlannerPolicy({ name: 'turner-in-trouble', description: 'Turns an engine each way.', parameters: z.strictObject({}),
+  timesNs: () => [5e8, 1e9], plan({ nowNs }, actions) { if (nowNs < 1e9) actions.changeRole(0, 2); else actions.changeRole(2, 1); } });
+`,
+  );
+  const gpu = (index: number, atSeconds: number, factor: number): string =>
+    `{ kind: gpu-speed, atSeconds: ${atSeconds}, gpu: pod0/rack0/node0/gpu${index}, factor: ${factor} }`;
+
+  it.each([
+    ['one dies while it drains', [gpu(0, 0.501, 0)]],
+    ['one dies while it switches and comes back', [gpu(0, 0.7, 0), gpu(0, 1.5, 1)]],
+    ['a decode engine dies on its way to prefill', [gpu(2, 1.001, 0), gpu(2, 2, 1)]],
+    ['one is slow', [gpu(0, 0.4, 0.1)]],
+    ['nobody is told', ['{ kind: telemetry-loss, atSeconds: 0.4, actor: control/frontend0, lost: true }']],
+  ])('%s: every request has one end, and the GPU-hours add up', async (_name, faults) => {
+    const settings = ['workload.source.arrivals.ratePerSecond=60', 'workload.requests=150', `faults=[${faults.join(', ')}]`];
+    const { summary } = await project.runOnShards('scenario.yaml', [...settings, `planner={ policy: ${turner}, switchSeconds: 0.5 }`]);
+    const { submitted, completed, rejected, failed, inFlight, gpuHours, simulatedSeconds } = summary;
+    expect({ submitted, inFlight, ended: completed + rejected + failed }).toEqual({ submitted: 150, inFlight: 0, ended: 150 });
+    expect(summary.faults).toEqual([]);
+    expect(gpuHours.used + gpuHours.givenBack).toBeCloseTo((smallEngines.length * simulatedSeconds) / 3600, 9);
+  });
+});
+
 describe('two frontends', () => {
   const parity = project.write(
     'parity.ts',
