@@ -23,7 +23,7 @@ export const actors = ['pod0/rack0/node0/engine0', 'pod0/rack0/node1/engine0', '
  * A run folder small enough to know every value: request 0 goes through prefill, transfer and decode and asks for `tokens` tokens `gapMs` apart, request 1
  * is served where it was prefilled, 2 is rejected, 3 fails. Two samples of one GPU. The run lasts one second.
  */
-export function makeRun(folder: string, { gapMs = 10, fingerprint = '0123456789abcdef' } = {}): void {
+export function makeRun(folder: string, { gapMs = 10, fingerprint = '0123456789abcdef', inputTokens = 1000 } = {}): void {
   const run = openRunFolder({
     folder,
     scenario: { name: 'made-up' },
@@ -39,7 +39,7 @@ export function makeRun(folder: string, { gapMs = 10, fingerprint = '0123456789a
     },
     summary: { slo: { ttftMs: 100 } },
   });
-  for (const record of records(gapMs)) appendRequest(run.requests, record);
+  for (const record of records(gapMs, inputTokens)) appendRequest(run.requests, record);
   for (const chosen of [true, false]) {
     appendDecision(run.decisions, {
       ...emptyDecisionRecord(),
@@ -64,7 +64,7 @@ export function makeRun(folder: string, { gapMs = 10, fingerprint = '0123456789a
   closeRunFolder(run, itl, { fingerprint, wallSeconds: 0.5, events: 24, peakRssMb: 64 }, { simulatedNs: 1e9 });
 }
 
-function records(gapMs: number): RequestRecord[] {
+function records(gapMs: number, inputTokens: number): RequestRecord[] {
   const base = { ...emptyRequestRecord(), attempts: 1 };
   const moved: RequestRecord = {
     ...base,
@@ -73,7 +73,7 @@ function records(gapMs: number): RequestRecord[] {
     prefillWorkerId: 0,
     decodeWorkerId: 1,
     networkTier: 1,
-    inputTokens: 1000,
+    inputTokens,
     outputTokens: 5,
     cachedTokensG1: 256,
     transferBytes: 50e6,

@@ -117,6 +117,15 @@ describe('braess compare', () => {
     expect(await printed('compare', first, twin)).toContain('All fingerprints are the same');
   });
 
+  it('says when the runs had other requests', async () => {
+    const other = folder.path('other-requests');
+    makeRun(other, { inputTokens: 999 });
+    expect((await braess(['compare', first, slow, other])).err).toBe(
+      'note: C had other requests than A: differences come from those, too\n',
+    );
+    expect((await braess(['compare', first, slow])).err).toBe('');
+  });
+
   it('needs two runs', async () => {
     const { code, err } = await braess(['compare', first]);
     expect(code).toBe(2);

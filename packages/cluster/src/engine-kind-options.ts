@@ -48,6 +48,7 @@ export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, 
     group.role === 'decode' ? readsDecodeOverlap(policy('router', decodeRouter)) : readsPrefillOverlap(policy('router', prefillRouter));
   return {
     name: `engine${index}`,
+    restartNs: Math.round(scenario.planner.startSeconds * 1e9),
     rules: {
       blockTokens: group.blockTokens,
       maxSequences: group.maxSequences,

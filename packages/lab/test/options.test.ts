@@ -391,6 +391,19 @@ const elsewhere = new Set([
 ]);
 
 describe('every option has an effect, or is refused', () => {
+  it('planner.startSeconds holds after a repair, too', async () => {
+    const repair = crash.replace('}]', '}, {kind: gpu-speed, atSeconds: 0.7, gpu: pod0/rack0/node0/gpu0, factor: 1}]');
+    const ground = ['workload.requests=200', 'router.policy=round-robin', repair];
+    const servedLater = async (seconds: number): Promise<unknown> => {
+      const { folder } = await runText(disaggregated, [...ground, `planner.startSeconds=${seconds}`]);
+      const where = `prefill_worker = 'pod0/rack0/node0/engine0' and arrival_ns`;
+      const sql = `select count(*) filter (${where} between 0.7e9 and 1.7e9) > 0, count(*) filter (${where} > 2e9) > 0 from requests`;
+      return (await queryRun(folder, sql)).rows[0];
+    };
+    expect(await servedLater(1)).toEqual([false, true]);
+    expect(await servedLater(60)).toEqual([false, false]);
+  });
+
   for (const [path, { ground = [], set, shownBy }] of Object.entries(cases)) {
     it(path, async () => {
       const before = await outcomeOf(ground, shownBy);

@@ -391,7 +391,7 @@ const plannerSchema = z.strictObject({
   policy: z.string().default('static').describe('Built-in name, .ts or .js file beside the scenario, or package:name'),
   parameters: parameters.default({}),
   switchSeconds: positive('Time a change of role takes once the engine has drained').default(5),
-  startSeconds: positive('Time an engine takes to start').default(60),
+  startSeconds: positive('Time an engine takes to start, also after its last dead GPU is back').default(60),
 });
 
 const controllerSchema = z.strictObject({
