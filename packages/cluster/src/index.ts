@@ -12,7 +12,7 @@ export { editDistance, nearestName } from './scenario/nearest.js';
 export * from './scenario/problem.js';
 export * from './scenario/read-scenario.js';
 export { type Scenario, type ServingGroup, scenarioSchema } from './scenario/schema.js';
+export { scenarioWarnings } from './scenario-warnings.js';
 export { defaultLatencyNs } from './topology-plan.js';
 export * from './validate.js';
 export { type ActorStates, whoWaits, whoWaitsAtTheEnd } from './who-waits.js';
-export { workloadWarnings } from './workload-warnings.js';

@@ -7,7 +7,7 @@ import { seriesPeriodNs } from './recorder-facts.js';
 import { estimateSaturation, type Saturation, type WorkloadMeans, workloadMeans } from './saturation.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 import type { Scenario } from './scenario/schema.js';
-import { workloadWarnings } from './workload-warnings.js';
+import { scenarioWarnings } from './scenario-warnings.js';
 
 /** What `braess validate` prints: what follows from a scenario before anything runs. */
 export interface ScenarioReport {
@@ -55,7 +55,7 @@ export async function validateScenario(read: ReadScenario): Promise<ScenarioRepo
       `requests come at ${workload.ratePerSecond.toFixed(1)}/s, the cluster saturates near ${saturation.requestsPerSecond.toFixed(1)}/s without prefix hits: queues will grow`,
     );
   }
-  warnings.push(...workloadWarnings(plan, loaded));
+  warnings.push(...scenarioWarnings(plan, loaded));
   if (prioritiesWithoutEffect(read.scenario)) {
     warnings.push(
       'tenants have priorities, but nothing goes by them: set schedulingPolicy: priority in serving, or router.queue.order: wspt with a limit (a policy of your own may read them)',

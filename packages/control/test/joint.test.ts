@@ -134,6 +134,49 @@ describe('who waits for a joint decision', () => {
     expect(engineLog(simulation, 6).decodes.map(({ request }) => request)).toEqual([0, 3, 5, 1, 2, 4]);
   });
 
+  it('goes at once with a full group, and with less when the window has passed', () => {
+    const windowNs = 1e9;
+    const requests: FakeRequest[] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map((place) => ({
+      atNs: 100_000 * place,
+      inputTokens: 16,
+      outputTokens: 2,
+    }));
+    const decodesOf = (groups: object) => {
+      const simulation = simulate({
+        engines: [...prefills, decode, decode],
+        requests,
+        router: 'round-robin',
+        options: { decodeRouter: router('netkv-joint', groups) },
+      });
+      simulation.runUntil();
+      expect(imbalance(simulation)).toBe(0);
+      return [6, 7].flatMap((engine) => engineLog(simulation, engine).decodes).sort((a, b) => a.request - b.request);
+    };
+    // Alone, each is placed as soon as its prompt is computed.
+    const ready = decodesOf({ windowMs: 0, together: 1 }).map(({ atNs }) => atNs);
+    const waits = decodesOf({ windowMs: 1000, together: 4 }).map(({ atNs }, place) => atNs - ready[place]!);
+    const groups = [3, 3, 3, 3, 7, 7, 7, 7].map((last, place) => ready[last]! - ready[place]!);
+    expect(waits).toEqual([...groups, windowNs, windowNs - 100_000]);
+    // Those behind a full group wait for a window of their own; nobody for the end of one that was cut short.
+    expect(new Set(ready.slice(1).map((atNs, place) => atNs - ready[place]!))).toEqual(new Set([100_000]));
+  });
+
+  it('leaves nobody behind of many that come in one instant, and decides them in groups without waiting', () => {
+    const requests: FakeRequest[] = Array.from({ length: 10 }, () => ({ atNs: 0, inputTokens: 16, outputTokens: 2 }));
+    const simulation = simulate({
+      engines: [...Array.from({ length: 10 }, () => ({ role: 1, prefillNs: 1000 })), decode, decode],
+      requests,
+      router: 'round-robin',
+      options: { decodeRouter: router('netkv-joint', { windowMs: 1000, together: 3 }) },
+    });
+    simulation.runUntil();
+    expect(imbalance(simulation)).toBe(0);
+    const decodes = [10, 11].flatMap((engine) => engineLog(simulation, engine).decodes);
+    expect(decodes.length).toBe(10);
+    // The third arrival of the instant fills a group; whoever came in the same instant goes along.
+    expect(new Set(decodes.map(({ atNs }) => atNs)).size).toBe(1);
+  });
+
   it('is decided on where transfers never end, as evenly as where they take no time', () => {
     for (const congestion of [0, 1]) {
       const tiers = Int8Array.from([-1, -1, -1, -1, -1, -1, 2, 2]);

@@ -173,6 +173,10 @@ describe('failing', () => {
   it('says what is nonsense in its parameters before a run', () => {
     expect(() => oracleOf('failing', { fromSeconds: 8, untilSeconds: 4 })).toThrow(/untilSeconds: must be above fromSeconds/);
     expect(() => oracleOf('rtt-median', { tiers: [] })).toThrow(/tiers/);
+    expect(() => oracleOf('rtt-median', { cutsUs: [200, 50] })).toThrow(/cutsUs: is \[200,50\]; each cut must be above the one before/);
+    expect(() => oracleOf('rtt-median', { cutsUs: [50, 50] })).toThrow(/cutsUs: .*above the one before/);
+    expect(() => oracleOf('rtt-median', { cutsUs: [50] })).toThrow(/tiers: has 3 entries for the 2 classes that 1 cuts make/);
+    expect(oracleOf('rtt-median', { cutsUs: [50], tiers: [1, 3] }).parameters).toMatchObject({ cutsUs: [50], tiers: [1, 3] });
     for (const kind of ['rtt-median', 'active']) expect(() => oracleOf(kind, { seconds: 1e-9 })).toThrow(/seconds: .*0\.1/);
   });
 

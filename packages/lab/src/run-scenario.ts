@@ -15,9 +15,9 @@ import {
   readScenario,
   recorderFacts,
   type Scenario,
+  scenarioWarnings,
   seriesPeriodNs,
   whoWaitsAtTheEnd,
-  workloadWarnings,
 } from '@braess/cluster';
 import {
   type Pace,
@@ -132,7 +132,7 @@ export async function runScenario(options: RunScenarioOptions): Promise<Scenario
     const workload = await loadWorkload(read);
     const { table } = workload;
     const source = { file: resolve(options.file), settings: options.settings ?? [] };
-    return await runLoaded({ read, plan, table, folder, startedMs, threads, source, warnings: workloadWarnings(plan, workload) }, options);
+    return await runLoaded({ read, plan, table, folder, startedMs, threads, source, warnings: scenarioWarnings(plan, workload) }, options);
   } finally {
     await threads?.destroy();
   }

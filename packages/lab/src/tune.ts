@@ -1,4 +1,4 @@
-import { readScenario, traceSetting } from '@braess/cluster';
+import { readScenario, type Scenario, traceSetting } from '@braess/cluster';
 import type { ScenarioSummary } from './run-scenario.js';
 import { sweepScenario } from './sweep.js';
 
@@ -26,11 +26,12 @@ export interface TuneOptions {
 
 export interface TunePoint {
   readonly parameters: Readonly<Record<string, number>>;
-  /** What the aim came to, null where the run failed or lost requests. */
+  /** What the aim came to, null where the run failed, lost requests or measured none. */
   readonly value: number | null;
   readonly ttftMeanMs: number | null;
   readonly ttftP99Ms: number | null;
   readonly sloAttainment: number | null;
+  /** Why there is no value; null where there is one. */
   readonly error: string | null;
 }
 
@@ -52,7 +53,8 @@ export const defaultGrids: Readonly<Record<string, Readonly<Record<string, reado
 
 /**
  * Searches the weights of a scenario's decode policy on a slice that is not measured: the same scenario with another seed, cut after so many requests.
- * @throws RangeError when the policy has no grid and none is given, or the workload is a trace whose slice would be the measured one.
+ * @throws RangeError when the policy has no grid and none is given, the workload is a trace whose slice would be the measured one, or the warm-up outlasts the
+ * slice in every run.
  */
 export async function tuneScenario(options: TuneOptions): Promise<Tuning> {
   const { file, aim, requests, seed, out, signal, onPoint, parallel } = options;
@@ -81,7 +83,9 @@ export async function tuneScenario(options: TuneOptions): Promise<Tuning> {
     ...(signal === undefined ? {} : { signal }),
     ...(onPoint === undefined ? {} : { onPoint }),
   });
-  const points = sweep.points.map(({ summary, error }, index) => pointOf(combinations[index]!, summary, error, aim));
+  const points = sweep.points.map(({ summary, error }, index) => pointOf(combinations[index]!, summary, error, aim, scenario));
+  const ran = sweep.points.flatMap(({ summary }) => (summary === null ? [] : [summary]));
+  if (ran.length === points.length && ran.every(endedInWarmup)) throw new RangeError(warmupFault(scenario, requests, ran));
   const valid = points.filter(({ value }) => value !== null);
   const best = valid.length === 0 ? null : valid.reduce((low, point) => (point.value! < low.value! ? point : low));
   return { policy, aim, requests, seed, points, best, interrupted: sweep.interrupted };
@@ -94,7 +98,24 @@ function combine(grid: Readonly<Record<string, readonly number[]>>): Record<stri
   );
 }
 
-function pointOf(parameters: Record<string, number>, summary: ScenarioSummary | null, error: string | null, aim: TuneAim): TunePoint {
+/** Whether everything arrived before the warm-up was over, so that nothing of it is measured. */
+const endedInWarmup = ({ lost, ttftMs }: ScenarioSummary): boolean => lost === 0 && ttftMs === null;
+
+function warmupFault({ warmupSeconds, workload }: Scenario, requests: number, ran: readonly ScenarioSummary[]): string {
+  const seconds = Math.max(...ran.map(({ simulatedSeconds }) => simulatedSeconds));
+  const all = workload.requests;
+  const share =
+    all === undefined || all <= requests ? '' : ` (${(warmupSeconds * requests) / all} is the share that it is of ${all} requests)`;
+  return `the warm-up of ${warmupSeconds} s outlasts the arrivals of the sample's ${requests} requests, the last of which ended by ${seconds.toFixed(1)} s: nothing is measured; take more with --requests, or --set warmupSeconds${share}`;
+}
+
+function pointOf(
+  parameters: Record<string, number>,
+  summary: ScenarioSummary | null,
+  failure: string | null,
+  aim: TuneAim,
+  { warmupSeconds }: Scenario,
+): TunePoint {
   const ttft = summary?.ttftMs ?? null;
   const sloAttainment = summary?.sloAttainment ?? null;
   const values: Record<TuneAim, number | null> = {
@@ -104,5 +125,12 @@ function pointOf(parameters: Record<string, number>, summary: ScenarioSummary | 
   };
   // Latencies of completed requests alone would praise a policy that loses the slow ones.
   const value = summary === null || summary.lost > 0 ? null : values[aim];
+  const error = failure ?? (value === null && summary !== null ? withoutValue(summary, warmupSeconds) : null);
   return { parameters, value, ttftMeanMs: ttft?.mean ?? null, ttftP99Ms: ttft?.p99 ?? null, sloAttainment, error };
+}
+
+function withoutValue({ lost, submitted }: ScenarioSummary, warmupSeconds: number): string {
+  return lost > 0
+    ? `lost ${lost} of ${submitted} requests`
+    : `none of ${submitted} requests arrived after the warm-up of ${warmupSeconds} s`;
 }

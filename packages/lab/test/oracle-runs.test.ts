@@ -190,6 +190,19 @@ describe('tuning', () => {
     expect(values[1]).toBe(again.ttftMs!.mean);
   });
 
+  it('says so where nothing is measured, and why a single point has no value', async () => {
+    const file = testFile('unwarmed.yaml', disaggregated);
+    const options = { file, aim: 'ttft-mean', requests: 20, seed: 'a', grid: { loadWeight: [1, 5] } } as const;
+    const settings = ['router.decode={policy: cla}', 'warmupSeconds=1000', 'workload.requests=80'];
+    await expect(tuneScenario({ ...options, settings, out: newFolder() })).rejects.toThrow(
+      /warm-up of 1000 s outlasts the arrivals of the sample's 20 requests, the last of which ended by [\d.]+ s: nothing is measured; take more with --requests, or --set warmupSeconds \(250 is the share that it is of 80 requests\)/,
+    );
+    const losing = ['router.decode={policy: cla}', 'workload.retry.timeoutMs=1'];
+    const { points, best } = await tuneScenario({ ...options, settings: losing, out: newFolder() });
+    expect(points.map(({ error }) => error)).toEqual(['lost 20 of 20 requests', 'lost 20 of 20 requests']);
+    expect(best).toBeNull();
+  });
+
   it('refuses to tune on the trace that is measured, and without a grid', async () => {
     const options = { aim: 'ttft-mean', requests: 10, seed: 'a', out: newFolder() } as const;
     const file = testFile('untuned.yaml', disaggregated);

@@ -56,7 +56,7 @@ function describe({ policy, points, best, aim, requests, seed }: Tuning): string
     point.ttftMeanMs === null ? '' : fixed(point.ttftMeanMs, 1),
     point.ttftP99Ms === null ? '' : fixed(point.ttftP99Ms, 1),
     point.sloAttainment === null ? '' : fixed(100 * point.sloAttainment, 1),
-    point === best ? 'best' : (point.error ?? (point.value === null ? 'lost requests' : '')),
+    point === best ? 'best' : (point.error ?? ''),
   ]);
   const table = textTable([...names, 'TTFT mean ms', 'TTFT p99 ms', 'SLO %', ''], rows);
   const found = best === null ? 'no run was valid' : `best: ${JSON.stringify(best.parameters)}`;

@@ -231,7 +231,9 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         if (state.telemetryLost) state.counters.droppedReports++;
         else takeKnowledge(desk, state, context, view.body.knowledge, view.madeAtNs);
       },
-      decodeDue: (state: FrontendState, _view, context) => decideWaiting(desk, state, context),
+      decodeDue: (state: FrontendState, view, context) => {
+        if (view.turn === state.decodeTurn) decideWaiting(desk, state, context);
+      },
       engineState: (state: FrontendState, view, context) => {
         const engine = engineOf(state.engines, view.sender);
         state.engines.role[engine] = view.role;

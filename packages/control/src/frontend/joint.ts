@@ -22,16 +22,17 @@ export function decideWaiting(desk: FrontendDesk, state: FrontendState, context:
   if (policy.joint === undefined) drainQueues(desk, state, context);
   else {
     const { together, ties = 'random' } = policy.joint(state.decodeParameters ?? parameters);
-    let more = false;
-    for (const queue of [state.decodeQueue, state.longQueue]) more = assignWaiting(desk, state, context, queue, together, ties) || more;
-    // Whoever found no room is looked at again when something ends; whoever was beyond the number, soon.
-    if (more) armDecode(desk, state, context);
+    for (const queue of [state.decodeQueue, state.longQueue]) {
+      // Whoever found no room is looked at again when something ends.
+      while (assignWaiting(desk, state, context, queue, together, ties));
+      queue.gathered = 0;
+    }
     return;
   }
   armDecode(desk, state, context);
 }
 
-/** Assigns up to so many of a queue with the least sum of costs. An engine takes as many as an even share, and one more only when there are more requests. True when some were beyond the number. */
+/** Assigns up to so many of a queue with the least sum of costs. An engine takes as many as an even share, and one more only when there are more requests. True when some were beyond the number and room may be left. */
 function assignWaiting(
   desk: FrontendDesk,
   state: FrontendState,
@@ -64,10 +65,13 @@ function assignWaiting(
   const shares = Math.max(1, Math.ceil(asked.length / Math.max(1, state.decodeCount)));
   const more = asked.length === together && queue.count > 0;
   const chosen = rows.length === 0 ? [] : solve(rows, enginesInOrder(desk, state, ties), shares);
-  for (const [row, waiting] of asked.entries())
-    if (!place(desk, state, context, waiting.slot, chosen[row]!, rows[row]!)) left.push(waiting);
+  let placed = 0;
+  for (const [row, waiting] of asked.entries()) {
+    if (place(desk, state, context, waiting.slot, chosen[row]!, rows[row]!)) placed++;
+    else left.push(waiting);
+  }
   for (const waiting of left) putBack(queue, heapPlace, waiting);
-  return more;
+  return more && placed > 0;
 }
 
 /** @throws KernelError `handler-failed` naming the policy where a candidate has no score. */

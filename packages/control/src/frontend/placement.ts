@@ -12,8 +12,8 @@ import { allCharges, charge, forgetProgress, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { firstWaiting, pushWaiting, removeWaiting, type WaitingQueue } from './waiting-queue.js';
 
-/** frontend -> itself: decide on the decodes that wait. */
-export const decodeDue = message('decodeDue');
+/** frontend -> itself: decide on the decodes that wait, if nothing was decided since. */
+export const decodeDue = message('decodeDue', ['turn']);
 
 /** Sends a request to its first engine, or lets it wait, or rejects it. */
 export function placeFirst(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
@@ -63,7 +63,7 @@ function waitOrReject(
     return;
   }
   counters.mostWaiting = Math.max(counters.mostWaiting, waitingRequests(state));
-  if (decoding) armDecode(desk, state, context);
+  if (decoding) armDecode(desk, state, context, queue);
 }
 
 /** What a request of the first queue is sorted by, lowest first. */
@@ -155,14 +155,19 @@ function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContex
   }
 }
 
-/** Makes sure that waiting decodes are decided on together, or looked at again where time alone may let them go. */
-export function armDecode(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
+/**
+ * Makes sure that waiting decodes are decided on together, or looked at again where time alone may let them go. With the newcomer to `joined` a joint policy's
+ * group may be full: then at once.
+ */
+export function armDecode(desk: FrontendDesk, state: FrontendState, context: FrontendContext, joined?: WaitingQueue): void {
   const { decodeRouter, decodeStage } = desk.settings;
-  const { joint } = decodeRouter.policy;
-  if (state.decodeArmed || state.decodeQueue.count + state.longQueue.count === 0 || (joint === undefined && !decodeStage.retries)) return;
+  const joint = decodeRouter.policy.joint?.(state.decodeParameters ?? decodeRouter.parameters);
+  if (state.decodeQueue.count + state.longQueue.count === 0 || (joint === undefined && !decodeStage.retries)) return;
+  const full = joint !== undefined && joined?.gathered === joint.together;
+  if (state.decodeArmed && !full) return;
   state.decodeArmed = true;
-  const delayNs = joint === undefined ? decodeStage.retryNs : joint(state.decodeParameters ?? decodeRouter.parameters).windowNs;
-  context.send(context.self, decodeDue, delayNs);
+  const delayNs = full ? 0 : (joint?.windowNs ?? decodeStage.retryNs);
+  context.send(context.self, decodeDue, delayNs, ++state.decodeTurn);
 }
 
 /**

@@ -47,6 +47,8 @@ export interface FrontendState {
   longQueue: WaitingQueue;
   /** Waiting ones will be looked at again, or decided together. */
   decodeArmed: boolean;
+  /** Turn of the decision that is awaited; one that was ordered before is void. */
+  decodeTurn: number;
   /** Active engines by stage, ascending. */
   firstCandidates: Int32Array;
   firstCount: number;
@@ -95,6 +97,7 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     decodeQueue: createWaitingQueue(settings.maxInFlight),
     longQueue: createWaitingQueue(settings.maxInFlight),
     decodeArmed: false,
+    decodeTurn: 0,
     firstCandidates: new Int32Array(count),
     firstCount: 0,
     firstStageHasPrefill: false,

@@ -4,13 +4,15 @@ export interface WaitingQueue {
   limit: number;
   /** Arrivals so far; breaks ties. */
   arrivals: number;
+  /** Of them those that came since the queue was last decided on together. */
+  gathered: number;
   slots: Int32Array;
   keys: Float64Array;
   order: Float64Array;
 }
 
 export function createWaitingQueue(limit: number): WaitingQueue {
-  return { count: 0, limit, arrivals: 0, slots: new Int32Array(16), keys: new Float64Array(16), order: new Float64Array(16) };
+  return { count: 0, limit, arrivals: 0, gathered: 0, slots: new Int32Array(16), keys: new Float64Array(16), order: new Float64Array(16) };
 }
 
 /** One that was taken out of the queue, with its turn. */
@@ -24,6 +26,7 @@ export interface Waiting {
 export function pushWaiting(queue: WaitingQueue, places: Int32Array, slot: number, key: number): boolean {
   if (queue.count >= queue.limit) return false;
   putBack(queue, places, { slot, key, order: queue.arrivals++ });
+  queue.gathered++;
   return true;
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { defineOraclePolicy } from '../policy/control-policies.js';
+import { byReport } from '../router/decode/choose.js';
 import { computeSeconds, missingShare } from '../router/decode/costs.js';
 import { answerKnown, createLinkLoads, noteLink, tierKnowledge } from './link-congestion.js';
 import { counterParameters, counterPeriodNs } from './tier-oracles.js';
@@ -14,6 +15,7 @@ export const costTripleOracle = defineOraclePolicy({
     /** Load by the frontend's own account, or by the engines' last load reports. */
     load: z.enum(['account', 'report']).default('report'),
   }),
+  readsReports: (given) => byReport(given),
   linkReportNs: (given) => counterPeriodNs(given),
   beatNs: (given) => counterPeriodNs(given),
   createState: createLinkLoads,

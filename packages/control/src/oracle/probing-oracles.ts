@@ -39,15 +39,38 @@ export const rttMedianOracle = defineOraclePolicy({
   name: 'rtt-median',
   writesAll: true,
   description: 'Pings each pair; the median round trip of a rolling window says the tier. Knows no topology and no load.',
-  parameters: z.strictObject({
-    seconds: z.number().min(leastSeconds).default(10),
-    windowSeconds: z.number().positive().default(60),
-    probeBytes: z.int().positive().default(64),
-    /** Round trips, us, at which the next tier begins. */
-    cutsUs: z.array(z.number().positive()).min(1).max(4).default([50, 200]),
-    /** Network distance that each of the classes between the cuts stands for; default rack, pod, across pods. */
-    tiers: z.array(z.int().min(0).max(4)).min(1).default([1, 2, 3]),
-  }),
+  parameters: z
+    .strictObject({
+      seconds: z.number().min(leastSeconds).default(10),
+      windowSeconds: z.number().positive().default(60),
+      probeBytes: z.int().positive().default(64),
+      /** Round trips, us, at which the next tier begins, shortest first. */
+      cutsUs: z
+        .array(z.number().positive())
+        .min(1)
+        .max(4)
+        .refine((cuts) => cuts.every((cut, place) => place === 0 || cut > cuts[place - 1]!), {
+          error: ({ input }) => `is ${JSON.stringify(input)}; each cut must be above the one before: sort them`,
+        })
+        .default([50, 200]),
+      /** Network distance that each of the classes between the cuts stands for; default rack, pod, across pods. */
+      tiers: z
+        .array(
+          z
+            .int()
+            .min(0)
+            .max(networkTiers - 1),
+        )
+        .min(1)
+        .default([1, 2, 3]),
+    })
+    .refine(({ cutsUs, tiers }) => tiers.length === cutsUs.length + 1, {
+      path: ['tiers'],
+      error: ({ input }) => {
+        const { cutsUs, tiers } = input as { cutsUs: readonly number[]; tiers: readonly number[] };
+        return `has ${tiers.length} entries for the ${cutsUs.length + 1} classes that ${cutsUs.length} cuts make; give cutsUs one fewer than tiers`;
+      },
+    }),
   beatNs: ({ seconds }) => Math.round(seconds * 1e9),
   createState: (_parameters, engines): PingState => ({ pairs: new Map(), tiers: new Int8Array(engines * engines).fill(-1) }),
   beat(view, actions, { probeBytes }) {
@@ -66,8 +89,7 @@ export const rttMedianOracle = defineOraclePolicy({
     }
     state.pairs.set(pair, trips);
     const us = median(trips.ns) / 1e3;
-    const place = cutsUs.filter((cut) => us >= cut).length;
-    state.tiers[pair] = tiers[Math.min(place, tiers.length - 1)]!;
+    state.tiers[pair] = tiers[cutsUs.filter((cut) => us >= cut).length]!;
   },
   publish: (view, _parameters, state) => ({ madeAtNs: view.nowNs, knowledge: { engines: view.engines, tiers: state.tiers } }),
   answer(question, answer, _parameters, { engines, tiers }) {

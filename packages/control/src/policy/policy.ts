@@ -23,6 +23,8 @@ export interface Policy<Kind extends PolicyKind = PolicyKind, Parameters = unkno
   readonly description: string;
   /** Checks the scenario's parameters and fills in defaults; unknown keys are refused. */
   readonly parameters: z.ZodType<Parameters>;
+  /** Whether it goes by the engines' load reports, so that a run without them is warned of (`router.loadReportMs`). */
+  readsReports?(parameters: Parameters): boolean;
 }
 
 /** A policy with checked parameters, ready to run. */

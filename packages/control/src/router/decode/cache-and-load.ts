@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
-import { type ChoiceParameters, choiceParameters, choose } from './choose.js';
+import { byReport, type ChoiceParameters, choiceParameters, choose } from './choose.js';
 
 /** Requests running, queued or on their way. */
 function loadOf(view: RouterView, engine: number, load: ChoiceParameters['load']): number {
@@ -31,6 +31,7 @@ export const loadAwareRouter = defineRouterPolicy({
   name: 'load-aware',
   description: 'The engine with the fewest requests running and queued.',
   parameters: z.strictObject(choiceParameters),
+  readsReports: (given) => byReport(given),
   choose(view, _request, { load, ties }, _state, random) {
     const { candidates, count, scores, engines } = view;
     const prefill = view.stage === routerStage.prefill;
@@ -53,6 +54,7 @@ export const claRouter = defineRouterPolicy({
     ...choiceParameters,
   }),
   reads,
+  readsReports: (given) => byReport(given),
   choose(view, request, { cacheWeight, loadWeight, batch, load, ties }, _state, random) {
     const { candidates, count, scores, engines } = view;
     for (let place = 0; place < count; place++) {

@@ -16,6 +16,9 @@ export interface ChoiceParameters {
   readonly ties: 'random' | 'least-loaded' | 'first';
 }
 
+/** Whether a policy with these parameters goes by load reports. */
+export const byReport = ({ load }: Pick<ChoiceParameters, 'load'>): boolean => load === 'report';
+
 /** The candidate with the lowest score under a rule for ties. */
 export function choose(view: RouterView, ties: ChoiceParameters['ties'], random: Random): number {
   if (ties === 'random') return lowestScore(view, random);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Random } from '../../policy/policy.js';
 import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
 import { oneOfTied } from '../choice.js';
-import { type ChoiceParameters, choiceParameters, choose } from './choose.js';
+import { byReport, type ChoiceParameters, choiceParameters, choose } from './choose.js';
 import { candidateWay, candidateWhole, fillCandidates, fillTiers, type Slowing, waySeconds, wholeSeconds } from './whole-transfers.js';
 
 /**
@@ -99,6 +99,7 @@ function netkv(name: string, description: string, step: Step) {
     description,
     parameters: z.strictObject(parameters),
     reads: { network: true, decodeOverlap: true, paths: step.congestion === 'path' },
+    readsReports: (given) => byReport(given),
     reserve: (given: Parameters) => given.reserve,
     choose(view, request, given, _state, random) {
       return scoreAndChoose(view, request, given, step, random);
@@ -136,6 +137,7 @@ export const netkvJointRouter = defineRouterPolicy({
     together: z.int().min(1).max(1024).default(64),
   }),
   reads: { network: true, decodeOverlap: true },
+  readsReports: (given) => byReport(given),
   reserve: (given) => given.reserve,
   joint: ({ windowMs, together, ties }) => ({ windowNs: Math.round(windowMs * 1e6), together, ties }),
   choose(view, request, given, _state, random) {

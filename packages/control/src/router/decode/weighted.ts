@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
-import { choiceParameters, choose } from './choose.js';
+import { byReport, choiceParameters, choose } from './choose.js';
 import { computeSeconds } from './costs.js';
 import { candidateWay, candidateWhole, fillCandidates, fillTiers, waySeconds, wholeSeconds } from './whole-transfers.js';
 
@@ -21,6 +21,7 @@ export const weightedRouter = defineRouterPolicy({
     ...choiceParameters,
   }),
   reads: { network: true, overlap: true, decodeOverlap: true },
+  readsReports: (given) => byReport(given),
   choose(view, request, parameters, _state, random) {
     const { candidates, count, scores, engines, overlapBlocks, blockTokens } = view;
     if (view.stage === routerStage.prefill) {

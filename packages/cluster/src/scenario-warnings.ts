@@ -1,8 +1,14 @@
+import { loadReportWarnings } from './load-report-warnings.js';
 import type { LoadedWorkload } from './load-workload.js';
 import type { ClusterPlan } from './plan.js';
 
-/** What a reader of the results should know of the requests they come from, one sentence each: how a trace was read, and what no engine can do as asked. */
-export function workloadWarnings(plan: ClusterPlan, { table, report }: LoadedWorkload): string[] {
+/** What a reader of the results should know before anything runs, one sentence each. */
+export function scenarioWarnings(plan: ClusterPlan, workload: LoadedWorkload): string[] {
+  return [...workloadWarnings(plan, workload), ...loadReportWarnings(plan)];
+}
+
+/** Of the requests: how a trace was read, and what no engine can do as asked. */
+function workloadWarnings(plan: ClusterPlan, { table, report }: LoadedWorkload): string[] {
   const warnings: string[] = [];
   if (report !== null && report.spreadTickNs > 0) {
     warnings.push(

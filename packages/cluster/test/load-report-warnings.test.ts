@@ -1,0 +1,51 @@
+import { parseScenario, planCluster, validateScenario } from '@braess/cluster';
+import { describe, expect, it } from 'vitest';
+
+const text = `cluster: { gpu: H100 }
+serving:
+  - { name: prefill, count: 1, role: prefill, tensorParallel: 4 }
+  - { name: decode, count: 1, role: decode, tensorParallel: 4 }
+workload:
+  requests: 10
+  source: { kind: independent, arrivals: { kind: poisson, ratePerSecond: 1 }, inputTokens: { kind: constant, tokens: 100 }, outputTokens: { kind: constant, tokens: 10 } }
+`;
+
+async function warned(settings: readonly string[]): Promise<string[]> {
+  const { warnings } = await validateScenario(parseScenario(text, 'reports.yaml', settings));
+  return warnings.filter((warning) => warning.includes('load reports')).map((warning) => warning.split(':')[0]!);
+}
+
+describe('whoever goes by load reports is warned where no engine sends any', () => {
+  const policies: [string, string][] = [
+    ...['load-aware', 'cla', 'cache-aware', 'weighted', 'netkv-static', 'netkv-self', 'netkv', 'netkv-path', 'netkv-joint'].map(
+      (policy): [string, string] => ['router.decode', `router.decode={ policy: ${policy}, parameters: { load: report } }`],
+    ),
+    ['router', 'router={ policy: load-aware, parameters: { load: report } }'],
+    ['router.frontendParameters[1]', 'router={ policy: load-aware, frontends: 2, frontendParameters: [{}, { load: report }] }'],
+    ['router.oracle', 'router.oracle={ policy: cost-triple }'],
+    ['planner', 'planner={ policy: load }'],
+  ];
+  it.each(policies)('%s of %s', async (path, setting) => {
+    // cache-aware takes the parameter and looks at prefixes alone.
+    expect(await warned([setting])).toEqual(setting.includes('cache-aware') ? [] : [path]);
+    expect(await warned([setting, 'router.loadReportMs=100'])).toEqual([]);
+  });
+
+  it('and nobody else is', async () => {
+    for (const policy of [
+      'round-robin',
+      'random',
+      'power-of-two',
+      'least-loaded',
+      'kv',
+      'cla',
+      'weighted',
+      'netkv',
+      'tier-first',
+      'zone-first',
+    ])
+      expect(await warned([`router.decode={ policy: ${policy} }`])).toEqual([]);
+    expect(await warned(['router.oracle={ policy: cost-triple, parameters: { load: account } }'])).toEqual([]);
+    expect(planCluster(parseScenario(text, 'reports.yaml')).policies.planner.policy).toBe('static');
+  });
+});
