@@ -119,15 +119,14 @@ export class NetworkAnswer implements OracleAnswer, NetworkView {
    */
   check({ candidates, count }: Pick<OracleQuestion, 'candidates' | 'count'>): void {
     if (this.#byTier) {
+      // In a handful of numbers: a distance that cannot be is the router's to find, as a cost that is no number.
       for (let row = 1; row <= networkTiers; row++) this.#checkNumbers(this.#rows, row, () => `tier ${row - 1}`);
+      return;
     }
-    const { tier: tiers } = this.#byTier ? this.#rows : this.#columns;
     for (let place = 0; place < count; place++) {
-      const tier = tiers[candidates[place]!]!;
-      if ((tier | 0) !== tier || tier < -1 || tier >= networkTiers) throw tierFault(candidates[place]!, tier);
-    }
-    for (let place = 0; !this.#byTier && place < count; place++) {
       const engine = candidates[place]!;
+      const tier = this.#columns.tier[engine]!;
+      if (!(Number.isInteger(tier) && tier >= -1 && tier < networkTiers)) throw tierFault(engine, tier);
       this.#checkNumbers(this.#columns, engine, () => `engine ${engine}`);
     }
   }
