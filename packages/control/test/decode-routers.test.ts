@@ -340,8 +340,10 @@ describe('an oracle that knows some candidates only', () => {
         const view = viewOf(8192, engines, told);
         const chosen = ask(name, view, 8192);
         const seconds = (8192 * bytesPerToken) / Math.min(...known);
-        expect(view.scores[0]).toBeCloseTo(seconds + 12.27e-3 + 0.21e-3 * 4, 9);
-        if (Math.max(...known) > Math.min(...known)) expect(known[chosen - 1]).toBe(Math.max(...known));
+        expect((view.scores[0] as number) / (seconds + 12.27e-3 + 0.21e-3 * 4)).toBeCloseTo(1, 9);
+        // Bandwidths that differ in their last bits may cost the same.
+        if (Math.max(...known) > Math.min(...known) * (1 + 1e-9))
+          expect(known[chosen - 1]).toBeGreaterThan(Math.max(...known) * (1 - 1e-9));
       }),
     );
   });
