@@ -26,8 +26,9 @@ export interface WindowMeasure {
   /** Mean number in flight. */
   readonly inFlight: number;
   /**
-   * Little's law over the window, relative error: rate x mean latency of those that came, against the mean number in flight. The rate is the mean of
-   * those of coming and ending, which cancels what crosses the edges to first order.
+   * Little's law, relative error: rate x mean latency of those that came, against the mean number in flight, which the PoA actor counted by itself (without
+   * it: time spent in the window). The rate is the mean of those of coming and ending, which cancels what crosses the edges to first order, over whole
+   * service times from the window's beginning: a closed loop comes in bursts, one a service time, and part of one would count for a whole.
    */
   readonly littleError: number;
   /** PoA-hat, null where it is undefined: (mean number of rows x mean realised latency of the requests that came) / mean of the optimal assignment. */
@@ -68,9 +69,7 @@ function measureWindow(rows: readonly Row[], poa: readonly PoaSample[], window: 
   const came = rows.filter(({ cameS }) => cameS >= from && cameS < to);
   const ended = rows.filter(({ endS }) => endS >= from && endS < to);
   const requestsPerSecond = ended.length / seconds;
-  const inFlight = rows.reduce((sum, { cameS, endS }) => sum + Math.max(0, Math.min(endS, to) - Math.max(cameS, from)), 0) / seconds;
-  const latencyMean = meanOf(came, ({ cameS, endS }) => endS - cameS);
-  const rate = (came.length + ended.length) / 2 / seconds;
+  const latencyMean = meanOf(came, latencyOf);
   return {
     name: window.name,
     seconds,
@@ -82,10 +81,34 @@ function measureWindow(rows: readonly Row[], poa: readonly PoaSample[], window: 
       1e3 * percentile99(rows.filter(({ firstS }) => firstS >= from && firstS < to).map(({ cameS, firstS }) => firstS - cameS)),
     latencyMeanMs: 1e3 * latencyMean,
     decodeMeanMs: 1e3 * meanOf(came, ({ firstS, lastS }) => lastS - firstS),
-    inFlight,
-    littleError: (rate * latencyMean) / inFlight - 1,
+    inFlight: meanInFlight(rows, from, to),
+    littleError: littleError(rows, poa, from, wholeCycles(came, from, to)),
     ...poaOf(poa, from, to, latencyMean),
   };
+}
+
+const latencyOf = ({ cameS, endS }: Row): number => endS - cameS;
+
+/** From the time each spent in the stretch. */
+function meanInFlight(rows: readonly Row[], from: number, to: number): number {
+  return rows.reduce((sum, { cameS, endS }) => sum + Math.max(0, Math.min(endS, to) - Math.max(cameS, from)), 0) / (to - from);
+}
+
+/** End of the whole service times from `from` on. One is the least TTFT, which is without any wait, and the mean time from there. */
+function wholeCycles(came: readonly Row[], from: number, to: number): number {
+  const cycle =
+    meanOf(came, ({ firstS, endS }) => endS - firstS) +
+    came.reduce((least, { cameS, firstS }) => Math.min(least, firstS - cameS), Infinity);
+  return cycle < to - from ? from + Math.floor((to - from) / cycle) * cycle : to;
+}
+
+function littleError(rows: readonly Row[], poa: readonly PoaSample[], from: number, to: number): number {
+  const came = rows.filter(({ cameS }) => cameS >= from && cameS < to);
+  const ended = rows.filter(({ endS }) => endS >= from && endS < to);
+  const rate = (came.length + ended.length) / 2 / (to - from);
+  const counts = poa.filter(({ atNs }) => atNs >= from * 1e9 && atNs < to * 1e9).map(({ inFlight }) => inFlight);
+  const counted = counts.length === 0 ? meanInFlight(rows, from, to) : counts.reduce((sum, count) => sum + count, 0) / counts.length;
+  return (rate * meanOf(came, latencyOf)) / counted - 1;
 }
 
 function poaOf(samples: readonly PoaSample[], from: number, to: number, latencyMean: number): Pick<WindowMeasure, 'poa' | 'poaSnapshots'> {

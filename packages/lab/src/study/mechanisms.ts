@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { counterfactualPoa } from '../counterfactual.js';
 import type { Measurement } from '../measure-scenario.js';
 import type { WindowMeasure } from '../measure-windows.js';
-import { fairClient, fullSpike, moveSettings, spikeCase, steadyCase } from '../reproduce/poa/cases.js';
+import { fairClient, fullSpike, moveSettings, quickSpike, spikeCase, steadyCase } from '../reproduce/poa/cases.js';
 import { publishedTopologies } from '../reproduce/poa/published.js';
 import type { ScenarioCase } from '../reproduce/suite.js';
 import { runScenario } from '../run-scenario.js';
@@ -70,7 +70,7 @@ export const mechanismStudy: Study = {
 };
 
 const windowOf = (run: Measurement, name: string): WindowMeasure => run.windows.find((window) => window.name === name)!;
-const spikeShape = (quick: boolean) => (quick ? { calmSeconds: 20, highSeconds: 180 } : fullSpike);
+const spikeShape = (quick: boolean) => (quick ? quickSpike : fullSpike);
 
 interface MechanismRun {
   readonly name: string;

@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import type { MeasureWindow, WindowMeasure } from '../../measure-windows.js';
+import { type ReproductionRow, rowOf } from '../rows.js';
 import type { RunsOf, ScenarioCase } from '../suite.js';
 
 const configs = fileURLToPath(new URL('../../../../../configs/paper/poa/', import.meta.url));
@@ -33,12 +34,16 @@ export function steadyCase(file: string, inFlight: number, seconds: number, sett
  */
 export const calmSnapshots: readonly string[] = ['telemetry.poa.everySeconds=0.05'];
 
-/** Phases of the spike; quick: shorter. */
+/** Runs of worker loops over which a band is taken, quick or not: fewer do not have one. */
+export const bandRuns = 20;
+
+/** Phases of the spike. */
 export interface SpikeShape {
   readonly calmSeconds: number;
   readonly highSeconds: number;
 }
 export const fullSpike: SpikeShape = { calmSeconds: 120, highSeconds: 180 };
+/** For studies that have little time: the published middle phase after a shorter calm. */
 export const quickSpike: SpikeShape = { calmSeconds: 30, highSeconds: 180 };
 
 /** Seconds into the high phase at which the published controller switched. */
@@ -100,4 +105,34 @@ export function windowsOf(runsOf: RunsOf, scenario: ScenarioCase, name: string):
 export function littleNote(windows: readonly WindowMeasure[]): string {
   const error = windows.reduce((sum, { littleError }) => sum + littleError, 0) / windows.length;
   return `Little ${error >= 0 ? '+' : ''}${(100 * error).toFixed(1)} %`;
+}
+
+/** The rows with a note each, before what they already have to say. */
+export function noted(rows: readonly ReproductionRow[], note: string): ReproductionRow[] {
+  return rows.map((row) => ({ ...row, note: row.note === undefined ? note : `${note}; ${row.note}` }));
+}
+
+/**
+ * Rows of TTFT P99 over runs of worker loops: mean, 5 % and 95 % of the runs. One published value is one run, so it is the band that it is held against:
+ * the note says whether it lies inside.
+ */
+export function bandRows(id: string, publishedMs: number | null, valuesMs: readonly number[]): ReproductionRow[] {
+  const [low, top] = [quantile(valuesMs, 0.05), quantile(valuesMs, 0.95)];
+  const seconds = (valueMs: number): string => (valueMs / 1e3).toFixed(1);
+  const held =
+    publishedMs === null ? '' : `, ${publishedMs >= low && publishedMs <= top ? 'holds' : 'does not hold'} ${seconds(publishedMs)} s`;
+  const note = `5-95 % of ${valuesMs.length} runs: ${seconds(low)}-${seconds(top)} s, factor ${(top / low).toFixed(1)}${held}`;
+  return [
+    { ...rowOf(id, publishedMs, valuesMs, 'ms', 'assumed'), note },
+    rowOf(`${id}.p5`, null, [low], 'ms', 'assumed'),
+    rowOf(`${id}.p95`, null, [top], 'ms', 'assumed'),
+  ];
+}
+
+/** Linear between ranks. */
+function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const place = share * (sorted.length - 1);
+  const below = Math.floor(place);
+  return sorted[below]! + (place - below) * (sorted[Math.min(below + 1, sorted.length - 1)]! - sorted[below]!);
 }

@@ -1,7 +1,7 @@
 import type { WindowMeasure } from '../../measure-windows.js';
-import { type ReproductionRow, rowOf } from '../rows.js';
+import { type ReproductionRow, type RowUnit, rowOf } from '../rows.js';
 import type { ScenarioCase, SuitePart } from '../suite.js';
-import { calmSnapshots, littleNote, steadyCase, type TopologyName, windowsOf, workerClient } from './cases.js';
+import { calmSnapshots, littleNote, noted, steadyCase, type TopologyName, windowsOf, workerClient } from './cases.js';
 import { type PublishedTopology, publishedOmegaTtftMs, publishedTopologies } from './published.js';
 
 const values = [0, 0.3, 0.7, 1] as const;
@@ -61,37 +61,37 @@ const spreadPercent = (numbers: readonly number[]): number => {
 function calmRows(topology: TopologyName, cells: readonly MeasuredCell[]): ReproductionRow[] {
   const { cells64, plateau } = publishedTopologies[topology] as PublishedTopology;
   const poa = cells.map((each) => each.poa);
-  const note = littleNote(cells.map(({ steady }) => steady));
-  return [
-    { ...rowOf(`exp4.${topology}.64.spread`, cells64, [Math.max(...poa) - Math.min(...poa)], 'ratio'), note },
-    rowOf(`exp4.${topology}.64.spread-percent`, (100 * cells64) / plateau, [spreadPercent(poa)], 'percent'),
-  ];
+  return noted(
+    [
+      rowOf(`exp4.${topology}.64.spread`, cells64, [Math.max(...poa) - Math.min(...poa)], 'ratio'),
+      rowOf(`exp4.${topology}.64.spread-percent`, (100 * cells64) / plateau, [spreadPercent(poa)], 'percent'),
+    ],
+    littleNote(cells.map(({ steady }) => steady)),
+  );
 }
 
 function pastRows(topology: TopologyName, cells: readonly MeasuredCell[]): ReproductionRow[] {
   const { low, high, factor } = (publishedTopologies[topology] as PublishedTopology).cells128;
   const poa = cells.map((each) => each.poa);
   const snapshots = cells.flatMap(({ steady }) => (steady.poaSnapshots === null ? [] : [steady.poaSnapshots]));
-  const note = littleNote(cells.map(({ steady }) => steady));
   const ttftAt = (omega: number): number[] => cells.filter(({ cell }) => cell.omega === omega).map(({ whole }) => whole.ttftP99Ms);
   const publishedOmega = topology === '70b-1p2d' ? publishedOmegaTtftMs : null;
   const last = Math.max(...cells.map(({ cell }) => cell.omega));
-  return [
-    { ...rowOf(`exp4.${topology}.128.poa-low`, low, [Math.min(...poa)], 'ratio', 'assumed'), note },
-    rowOf(`exp4.${topology}.128.poa-high`, high, [Math.max(...poa)], 'ratio', 'assumed'),
-    rowOf(`exp4.${topology}.128.factor`, factor, [Math.max(...poa) / Math.min(...poa)], 'ratio', 'assumed'),
-    {
-      ...rowOf(`exp4.${topology}.128.factor-snapshots`, factor, [Math.max(...snapshots) / Math.min(...snapshots)], 'ratio', 'assumed'),
-      note: `PoA-hat from snapshots: ${Math.min(...snapshots).toFixed(1)} to ${Math.max(...snapshots).toFixed(1)}`,
-    },
-    rowOf(
-      `exp4.${topology}.128.rps-spread`,
-      null,
-      [spreadPercent(cells.map(({ steady }) => steady.requestsPerSecond))],
-      'percent',
-      'assumed',
-    ),
-    rowOf(`exp4.${topology}.128.omega-0.ttft-p99`, publishedOmega?.[0] ?? null, ttftAt(0), 'ms', 'assumed'),
-    rowOf(`exp4.${topology}.128.omega-${last}.ttft-p99`, last === 1 ? (publishedOmega?.[1] ?? null) : null, ttftAt(last), 'ms', 'assumed'),
-  ];
+  const row = (name: string, published: number | null, values: readonly number[], unit: RowUnit): ReproductionRow =>
+    rowOf(`exp4.${topology}.128.${name}`, published, values, unit, 'assumed');
+  return noted(
+    [
+      row('poa-low', low, [Math.min(...poa)], 'ratio'),
+      row('poa-high', high, [Math.max(...poa)], 'ratio'),
+      row('factor', factor, [Math.max(...poa) / Math.min(...poa)], 'ratio'),
+      {
+        ...row('factor-snapshots', factor, [Math.max(...snapshots) / Math.min(...snapshots)], 'ratio'),
+        note: `PoA-hat from snapshots: ${Math.min(...snapshots).toFixed(1)} to ${Math.max(...snapshots).toFixed(1)}`,
+      },
+      row('rps-spread', null, [spreadPercent(cells.map(({ steady }) => steady.requestsPerSecond))], 'percent'),
+      row('omega-0.ttft-p99', publishedOmega?.[0] ?? null, ttftAt(0), 'ms'),
+      row(`omega-${last}.ttft-p99`, last === 1 ? (publishedOmega?.[1] ?? null) : null, ttftAt(last), 'ms'),
+    ],
+    littleNote(cells.map(({ steady }) => steady)),
+  );
 }

@@ -1,7 +1,18 @@
 import type { WindowMeasure } from '../../measure-windows.js';
-import { type ReproductionRow, rowOf } from '../rows.js';
+import { type ReproductionRow, type RowBasis, type RowUnit, rowOf } from '../rows.js';
 import type { Chart, RunsOf, ScenarioCase, SuitePart } from '../suite.js';
-import { calmSnapshots, littleNote, steadyCase, type TopologyName, windowsOf, workerClient } from './cases.js';
+import {
+  bandRows,
+  bandRuns,
+  calmSnapshots,
+  fairClient,
+  littleNote,
+  noted,
+  steadyCase,
+  type TopologyName,
+  windowsOf,
+  workerClient,
+} from './cases.js';
 import { type PublishedTopology, publishedKnee, publishedTopologies } from './published.js';
 
 const fullGrid = [1, 4, 8, 16, 32, 64, 96, 128, 256, 384, 512] as const;
@@ -13,30 +24,34 @@ const kneeFactor = 3;
 /** The plateau: enough in flight for PoA-hat to mean something, not yet past the knee. */
 const plateauOf = (grid: readonly number[]): number[] => grid.filter((inFlight) => inFlight >= 8 && inFlight <= 96);
 
-function caseOf(topology: TopologyName, inFlight: number, quick: boolean, seed = 1, of = 3): ScenarioCase {
-  // Few in flight need longer for about as many requests; past the knee many wait longer than a minute.
-  const seconds = inFlight <= 96 ? Math.min(600, Math.ceil((60 * 96) / inFlight)) : inFlight >= 256 && !quick ? 240 : 120;
-  const settings = [...workerClient(seed - 1, of), ...(inFlight <= 96 ? calmSnapshots : [])];
-  return steadyCase(topology, inFlight, seconds, settings, seed);
+/** Few in flight need longer for about as many requests; past the knee many wait longer than a minute. */
+function secondsAt(inFlight: number, quick: boolean): number {
+  return inFlight <= 96 ? Math.min(600, Math.ceil((60 * 96) / inFlight)) : inFlight >= 256 && !quick ? 240 : 120;
 }
 
 /** Experiments 1 and 2: the concurrency grid on one topology. */
 export function gridPart(experiment: 1 | 2, topology: TopologyName, quick: boolean): SuitePart {
   const grid = quick ? quickGrid : fullGrid;
-  const seeds = quick ? 3 : 20;
-  const kneeCases = Array.from({ length: seeds }, (_, index) => caseOf(topology, 128, quick, index + 1, seeds));
-  const casesAt = (inFlight: number): ScenarioCase[] => (inFlight === 128 ? kneeCases : [caseOf(topology, inFlight, quick, 2)]);
+  const caseOf = (inFlight: number, settings: readonly string[], seed: number): ScenarioCase =>
+    steadyCase(topology, inFlight, secondsAt(inFlight, quick), settings, seed);
+  const kneeCases = Array.from({ length: bandRuns }, (_, index) => caseOf(publishedKnee, workerClient(index, bandRuns), index + 1));
+  const fairCases = (quick ? [1] : [1, 2, 3]).map((seed) => caseOf(publishedKnee, fairClient, seed));
+  const casesAt = (inFlight: number): ScenarioCase[] =>
+    inFlight === publishedKnee
+      ? kneeCases
+      : [caseOf(inFlight, [...workerClient(1, 3), ...(inFlight < publishedKnee ? calmSnapshots : [])], 2)];
   return {
     id: `exp${experiment}.${topology}`,
     title: `Experiment ${experiment}: concurrency, ${topology}`,
-    note: 'PoA-hat and throughput: after the first burst, past the knee the whole run; TTFT: the whole run. At 128 in flight: mean over runs of worker loops.',
-    cases: grid.flatMap(casesAt),
+    note: `PoA-hat and throughput: after the first burst, past the knee the whole run; TTFT: the whole run. At 128 in flight: ${bandRuns} runs of worker loops, the fair queue beside them.`,
+    cases: [...grid.flatMap(casesAt), ...fairCases],
     evaluate: (runsOf) => {
       const prefix = `exp${experiment}.${topology}`;
       const points = new Map(grid.map((inFlight) => [inFlight, pointOf(runsOf, casesAt(inFlight), inFlight)]));
+      const fair = pointOf(runsOf, fairCases, publishedKnee);
       const published = publishedTopologies[topology] as PublishedTopology;
       return {
-        rows: [...shapeRows(prefix, points, published), ...pointRows(prefix, points, published)],
+        rows: [...shapeRows(prefix, points, published), ...pointRows(prefix, points, fair, published)],
         charts: [chartOf(topology, points, published)],
       };
     },
@@ -71,79 +86,63 @@ function shapeRows(prefix: string, points: ReadonlyMap<number, Point>, published
   const itl = grid.map((inFlight) => mean(points.get(inFlight)!.itlP99Ms));
   const ttft = grid.map((inFlight) => mean(points.get(inFlight)!.whole.map(({ ttftMeanMs }) => ttftMeanMs)));
   const knee = grid.find((_, place) => place > 0 && ttft[place]! > kneeFactor * ttft[place - 1]!);
-  return [
-    rowOf(`${prefix}.plateau.poa`, published.plateau, [height], 'ratio', 'fit'),
-    { ...rowOf(`${prefix}.plateau.spread`, (100 * 0.1) / published.plateau, [spread], 'percent'), note: 'published: within 0.1' },
-    rowOf(`${prefix}.knee`, publishedKnee, knee === undefined ? [] : [knee], 'requests', 'assumed'),
-    rowOf(`${prefix}.itl-p99.spread`, null, [(100 * (Math.max(...itl) - Math.min(...itl))) / mean(itl)], 'percent'),
-  ];
+  const worst = [...points].reduce((most, each) => (littleOf(each[1]) > littleOf(most[1]) ? each : most));
+  return noted(
+    [
+      rowOf(`${prefix}.plateau.poa`, published.plateau, [height], 'ratio', 'fit'),
+      { ...rowOf(`${prefix}.plateau.spread`, (100 * 0.1) / published.plateau, [spread], 'percent'), note: 'published: within 0.1' },
+      rowOf(`${prefix}.knee`, publishedKnee, knee === undefined ? [] : [knee], 'requests', 'assumed'),
+      rowOf(`${prefix}.itl-p99.spread`, null, [(100 * (Math.max(...itl) - Math.min(...itl))) / mean(itl)], 'percent'),
+    ],
+    `${littleNote(worst[1].steady)} at worst (${worst[0]})`,
+  );
 }
 
-function pointRows(prefix: string, points: ReadonlyMap<number, Point>, published: PublishedTopology): ReproductionRow[] {
+const littleOf = ({ steady }: Point): number => Math.abs(mean(steady.map(({ littleError }) => littleError)));
+
+function pointRows(prefix: string, points: ReadonlyMap<number, Point>, fair: Point, published: PublishedTopology): ReproductionRow[] {
+  const isFit = prefix.startsWith('exp1');
   return [...points].flatMap(([inFlight, { whole, steady, itlP99Ms }]) => {
     const id = `${prefix}.${inFlight}`;
     const past = inFlight >= publishedKnee;
-    const onPlateau = inFlight >= 8 && inFlight <= 96;
-    const note = littleNote(steady);
-    const isFit = prefix.startsWith('exp1');
     const basis = past ? 'assumed' : 'prediction';
-    const ttft = inFlight === 96 ? published.ttftP99At96Ms : inFlight === 128 ? published.ttftP99At128Ms : null;
-    return [
-      {
-        ...rowOf(
-          `${id}.poa`,
-          published.poa[inFlight] ?? (onPlateau ? published.plateau : null),
-          defined(steady.map(({ poa }) => poa)),
-          'ratio',
-          basis,
-        ),
-        note,
-      },
-      ...(past
-        ? [
-            rowOf(
-              `${id}.poa-snapshots`,
-              published.poa[inFlight] ?? null,
-              defined(steady.map(({ poaSnapshots }) => poaSnapshots)),
-              'ratio',
-              basis,
-            ),
-          ]
-        : []),
-      {
-        ...rowOf(
-          `${id}.ttft-p99`,
-          ttft,
-          whole.map(({ ttftP99Ms }) => ttftP99Ms),
-          'ms',
-          inFlight === 96 && isFit ? 'fit' : basis,
-        ),
-        ...(whole.length > 1 ? { note: rangeNote(whole.map(({ ttftP99Ms }) => ttftP99Ms)) } : {}),
-      },
-      rowOf(
-        `${id}.ttft-mean`,
-        null,
-        whole.map(({ ttftMeanMs }) => ttftMeanMs),
-        'ms',
-        basis,
-      ),
-      {
-        ...rowOf(
-          `${id}.rps`,
-          null,
-          steady.map(({ requestsPerSecond }) => requestsPerSecond),
-          'rps',
-          basis,
-        ),
-        note,
-      },
-      rowOf(`${id}.itl-p99`, published.itlP99Ms, itlP99Ms, 'ms', isFit && inFlight === 96 ? 'fit' : 'prediction'),
+    const fitsAt96 = inFlight === 96 && isFit;
+    const height = published.poa[inFlight] ?? (inFlight >= 8 && !past ? published.plateau : null);
+    const ttft = whole.map(({ ttftP99Ms }) => ttftP99Ms);
+    const rows = [
+      rowOf(`${id}.poa`, height, defined(steady.map(({ poa }) => poa)), 'ratio', basis),
+      ...(past ? [rowOf(`${id}.poa-snapshots`, height, defined(steady.map(({ poaSnapshots }) => poaSnapshots)), 'ratio', basis)] : []),
+      ...(inFlight === publishedKnee
+        ? bandRows(`${id}.ttft-p99`, published.ttftP99At128Ms, ttft)
+        : [rowOf(`${id}.ttft-p99`, inFlight === 96 ? published.ttftP99At96Ms : null, ttft, 'ms', fitsAt96 ? 'fit' : basis)]),
+      meanRow(`${id}.ttft-mean`, whole, ({ ttftMeanMs }) => ttftMeanMs, 'ms', basis),
+      meanRow(`${id}.rps`, steady, ({ requestsPerSecond }) => requestsPerSecond, 'rps', basis),
+      rowOf(`${id}.itl-p99`, published.itlP99Ms, itlP99Ms, 'ms', fitsAt96 ? 'fit' : 'prediction'),
     ];
+    return [...noted(rows, littleNote(steady)), ...(inFlight === publishedKnee ? fairRows(id, fair, published) : [])];
   });
 }
 
-function rangeNote(valuesMs: readonly number[]): string {
-  return `runs from ${(Math.min(...valuesMs) / 1e3).toFixed(1)} to ${(Math.max(...valuesMs) / 1e3).toFixed(1)} s`;
+/** At the knee, the same with a fair queue. */
+function fairRows(id: string, { whole, steady }: Point, { ttftP99At128Ms }: PublishedTopology): ReproductionRow[] {
+  return noted(
+    [
+      { ...meanRow(`${id}-fifo.ttft-p99`, whole, ({ ttftP99Ms }) => ttftP99Ms, 'ms', 'assumed'), published: ttftP99At128Ms },
+      meanRow(`${id}-fifo.rps`, steady, ({ requestsPerSecond }) => requestsPerSecond, 'rps', 'assumed'),
+    ],
+    littleNote(steady),
+  );
+}
+
+/** A row without a published number. */
+function meanRow(
+  id: string,
+  windows: readonly WindowMeasure[],
+  of: (window: WindowMeasure) => number,
+  unit: RowUnit,
+  basis: RowBasis,
+): ReproductionRow {
+  return rowOf(id, null, windows.map(of), unit, basis);
 }
 
 function chartOf(topology: TopologyName, points: ReadonlyMap<number, Point>, published: PublishedTopology): Chart {

@@ -22,6 +22,8 @@ export interface PublishedTopology {
     readonly afterSwitchTtftMs: number | null;
     readonly switchS: number | null;
     readonly adaptiveRps: number | null;
+    /** Against static. */
+    readonly adaptiveRpsChangePercent: number | null;
     readonly adaptivePoa: number;
   };
 }
@@ -43,6 +45,7 @@ export const publishedTopologies: Readonly<Record<string, PublishedTopology>> = 
       afterSwitchTtftMs: 970,
       switchS: 54.8,
       adaptiveRps: 11.6,
+      adaptiveRpsChangePercent: 100 * (11.6 / 18.2 - 1),
       adaptivePoa: 33.15 / 1.22,
     },
   },
@@ -63,6 +66,7 @@ export const publishedTopologies: Readonly<Record<string, PublishedTopology>> = 
       afterSwitchTtftMs: null,
       switchS: null,
       adaptiveRps: null,
+      adaptiveRpsChangePercent: null,
       adaptivePoa: 10.7,
     },
   },
@@ -82,6 +86,7 @@ export const publishedTopologies: Readonly<Record<string, PublishedTopology>> = 
       afterSwitchTtftMs: null,
       switchS: null,
       adaptiveRps: null,
+      adaptiveRpsChangePercent: -13,
       adaptivePoa: 21.53,
     },
   },
