@@ -1,6 +1,7 @@
 import { type BoundPolicy, type ControllerPolicy, hasParameters, loadPolicy, type PlannerPolicy, type PolicySpec } from '@braess/control';
+import { MOST_WORKERS } from '@braess/kvbm';
 import { movesClients } from './client-plan.js';
-import { refuse } from './plan.js';
+import { type PolicyPlan, refuse } from './plan.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 
 type Parameters = Readonly<Record<string, unknown>>;
@@ -53,4 +54,23 @@ export function checkController(
       );
     }
   }
+}
+
+/** Every frontend whose router goes by prefixes has an index over all engines, which is limited. @throws ScenarioError. */
+export function checkPrefixIndex(read: ReadScenario, { baseDirectory, prefillRouter, decodeRouter }: PolicyPlan): void {
+  const { serving, servingRounds } = read.scenario;
+  const engines = serving.reduce((sum, { count }) => sum + count, 0) * servingRounds;
+  if (engines <= MOST_WORKERS) return;
+  const reader = [prefillRouter, decodeRouter].find((spec, stage) => {
+    const { reads } = loadPolicy('router', spec, { baseDirectory }).policy;
+    return stage === 0 ? reads?.overlap : reads?.decodeOverlap;
+  });
+  if (reader === undefined) return;
+  const largest = serving.reduce((most, { count }, index) => (count > (serving[most]?.count ?? 0) ? index : most), 0);
+  const times = servingRounds === 1 ? '' : ` in ${servingRounds} servingRounds`;
+  refuse(
+    read,
+    ['serving', largest, 'count'],
+    `is ${serving[largest]?.count}: with all groups there are ${engines} engines${times}, and a router that goes by prefixes ("${reader.policy}") knows at most ${MOST_WORKERS}; use fewer or larger engines (tensorParallel), or a router that reads no overlap, such as least-loaded`,
+  );
 }

@@ -17,7 +17,7 @@ import {
 } from '@braess/serving';
 import { checkClientBehaviour } from '@braess/workload';
 import { clientBehaviourOf } from './client-plan.js';
-import { checkController, checkPlanner } from './control-checks.js';
+import { checkController, checkPlanner, checkPrefixIndex } from './control-checks.js';
 import { cachePolicy } from './own-evictions.js';
 import { didYouMean, placeOf } from './scenario/document.js';
 import { pathText, ScenarioError } from './scenario/problem.js';
@@ -104,6 +104,8 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   checkRoles(read);
   checkMoves(read);
   checkClient(read);
+  const policies = planPolicies(read);
+  checkPrefixIndex(read, policies);
   const groups = scenario.serving.map((_, index) => planGroup(read, catalogue, gpu, model, index));
   const blockTokens = (groups[0] as GroupPlan).blockTokens;
   const topologySpec = topologySpecOf(scenario, gpu);
@@ -117,7 +119,6 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   checkFaults(read, topology, engines);
   checkOnOff(read, topology);
   const disaggregated = groups.some((group) => group.role !== 'aggregated');
-  const policies = planPolicies(read);
   checkFabric(read);
   return { scenario, topologySpec, groups, engines, disaggregated, blockTokens, policies };
 }

@@ -148,6 +148,22 @@ describe('what cannot be is refused', () => {
       'cannot be built',
     ],
   ];
+  it('more engines than a prefix index tells apart, by the largest group, before the network is laid out', () => {
+    const text = smallest.replace('count: 2', 'count: 30000\n  - count: 35537');
+    const place = 'test.yaml:3:5: serving[1].count is 35537: with all groups there are 65537 engines';
+    expect(problems(`${text}router: { policy: kv }\n`)[0]).toMatch(place);
+    expect(problems(`${text}router: { policy: kv }\n`)[0]).toContain('("kv") knows at most 65536');
+    expect(problems(`${smallest}router: { policy: kv }\nservingRounds: 32769\n`)[0]).toContain(
+      'there are 65538 engines in 32769 servingRounds',
+    );
+    for (const others of [
+      text.replace('35537', '35536').concat('router: { policy: kv }\n'),
+      `${text}router: { policy: least-loaded }\n`,
+      `${text}router: { policy: kv, decode: { policy: random } }\n`.replace('policy: kv', 'policy: round-robin'),
+    ])
+      expect(problems(others)[0]).toContain('does not fit: all groups need');
+  });
+
   for (const [name, text, expected] of refused) it(name, () => expect(problems(text).join('\n')).toContain(expected));
 });
 

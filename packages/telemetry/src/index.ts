@@ -4,7 +4,6 @@ export * from './export/trace-events.js';
 export type { ColumnArray, ParquetType } from './parquet/page.js';
 export * from './parquet/writer.js';
 export * from './records/decisions.js';
-export * from './records/names.js';
 export * from './records/requests.js';
 export * from './records/series.js';
 export { type ColumnTable, drainSegments } from './records/table.js';

@@ -1,10 +1,11 @@
 import {
+  appendDecision,
   appendRequest,
-  createNameTable,
+  createDecisionColumns,
   createRequestColumns,
   drainSegments,
+  emptyDecisionRecord,
   emptyRequestRecord,
-  internName,
   type RequestRecord,
 } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
@@ -29,6 +30,15 @@ describe('column tables', () => {
       }
     }
     expect(row).toBe(30);
+  });
+
+  it('keep counts and names beyond 65,535: candidates of a decision, tenants', () => {
+    const decisions = createDecisionColumns();
+    appendDecision(decisions, { ...emptyDecisionRecord(), candidates: 70_000 });
+    expect(decisions.segments[0]?.candidates[0]).toBe(70_000);
+    const requests = createRequestColumns();
+    appendRequest(requests, { ...emptyRequestRecord(), tenantId: 70_000 });
+    expect(requests.segments[0]?.tenantId[0]).toBe(70_000);
   });
 
   it('take less than 150 bytes a request', () => {
@@ -82,11 +92,5 @@ describe('column tables', () => {
     take(true);
     expect(seen).toHaveLength(10);
     expect(columns).toMatchObject({ rows: 10, releasedRows: 10, segments: [] });
-  });
-
-  it('number names once and refuse more than the limit', () => {
-    const table = createNameTable(['a', 'b'], 3);
-    expect([internName(table, 'b'), internName(table, 'c'), internName(table, 'a')]).toEqual([1, 2, 0]);
-    expect(() => internName(table, 'd')).toThrow(/name table is full: "d"/);
   });
 });

@@ -46,7 +46,7 @@ export interface DecisionSegment {
   requestId: Int32Array;
   policyId: Int32Array;
   candidateId: Int32Array;
-  candidates: Uint16Array;
+  candidates: Int32Array;
   chosen: Uint8Array;
   score: Float64Array;
   overlapBlocks: Float32Array;
@@ -75,7 +75,7 @@ function createDecisionSegment(rows: number): DecisionSegment {
     requestId: new Int32Array(rows),
     policyId: new Int32Array(rows),
     candidateId: new Int32Array(rows),
-    candidates: new Uint16Array(rows),
+    candidates: new Int32Array(rows),
     chosen: new Uint8Array(rows),
     score: new Float64Array(rows),
     overlapBlocks: new Float32Array(rows),
@@ -124,7 +124,7 @@ export function appendDecision(columns: DecisionColumns, record: DecisionRecord)
   segment.requestId[row] = record.requestId;
   segment.policyId[row] = record.policyId;
   segment.candidateId[row] = record.candidateId;
-  segment.candidates[row] = Math.min(record.candidates, 65_535);
+  segment.candidates[row] = record.candidates;
   segment.chosen[row] = record.chosen ? 1 : 0;
   segment.score[row] = record.score;
   segment.overlapBlocks[row] = record.overlapBlocks;

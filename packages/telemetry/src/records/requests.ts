@@ -5,7 +5,7 @@ import { type ColumnTable, reserveRow } from './table.js';
 export interface RequestSegment {
   rows: number;
   requestId: Int32Array;
-  tenantId: Uint16Array;
+  tenantId: Int32Array;
   outcome: Uint8Array;
   reason: Uint8Array;
   attempts: Uint8Array;
@@ -46,7 +46,7 @@ function createRequestSegment(rows: number): RequestSegment {
   return {
     rows: 0,
     requestId: new Int32Array(rows),
-    tenantId: new Uint16Array(rows),
+    tenantId: new Int32Array(rows),
     outcome: new Uint8Array(rows),
     reason: new Uint8Array(rows),
     attempts: new Uint8Array(rows),
