@@ -18,7 +18,7 @@ export interface FairPipe {
   transferLimit: number;
   /** Time up to which `remaining` holds. */
   anchorNs: number;
-  /** Earliest of all `dueNs`, Infinity when idle. */
+  /** Earliest of all `dueNs`, Infinity when idle: when the pipe itself has something to do. */
   nextNs: number;
   /** Rows 0..count-1 are transfers: waiting, then moving, then done but not noticed; in the order they were started. */
   count: number;
@@ -120,9 +120,31 @@ export function startTransfer(pipe: FairPipe, id: number, worker: number, bytes:
   return true;
 }
 
-/** When to call `advance` next: no completion comes before (Infinity when idle). Later starts only move completions back. */
-export function nextCompletionNs(pipe: FairPipe): number {
+/** When the pipe next does something by itself, which `advance` must not be late for when more is to be started: Infinity when idle. */
+export function nextStepNs(pipe: FairPipe): number {
   return pipe.nextNs;
+}
+
+/**
+ * When to call `advance` next: no completion is noticed before, and one is at this time unless transfers share (Infinity when idle). Later starts only move
+ * completions back. A transfer that still waits out its latency needs no call of its own: it cannot be faster than alone.
+ */
+export function nextCompletionNs(pipe: FairPipe): number {
+  const fastest = pipe.workerBytesPerNs * pipe.speed;
+  let earliestNs = Number.POSITIVE_INFINITY;
+  for (let row = 0; row < pipe.count; row++) {
+    const phase = pipe.phases[row];
+    let noticedNs = pipe.dueNs[row]!;
+    if (phase === WAITING) noticedNs += Math.ceil(pipe.remaining[row]! / fastest);
+    if (phase !== DONE) noticedNs = nextPollNs(pipe, noticedNs);
+    if (noticedNs < earliestNs) earliestNs = noticedNs;
+  }
+  return earliestNs;
+}
+
+/** The first look of the scheduler at or after a moment. */
+function nextPollNs({ pollPeriodNs }: FairPipe, nowNs: number): number {
+  return pollPeriodNs === 0 ? nowNs : Math.ceil(nowNs / pollPeriodNs) * pollPeriodNs;
 }
 
 /**
@@ -206,8 +228,7 @@ function finishMoving(pipe: FairPipe, row: number, atNs: number): void {
   pipe.movedBytes += pipe.remaining[row]!;
   pipe.remaining[row] = 0;
   pipe.bytesPerNs[row] = 0;
-  const period = pipe.pollPeriodNs;
-  pipe.dueNs[row] = period === 0 ? atNs : Math.ceil(atNs / period) * period;
+  pipe.dueNs[row] = nextPollNs(pipe, atNs);
 }
 
 /** Settles what was moved since the anchor and gives each moving transfer its new rate and end. */

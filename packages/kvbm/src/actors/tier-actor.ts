@@ -9,7 +9,7 @@ import {
   startTransfer as startFabricTransfer,
   transferEnded,
 } from '@braess/protocol';
-import { advance, emptyPipe, nextCompletionNs, offeredBytesPerSecond, setPipeSpeed, startTransfer } from '../fair-pipe.js';
+import { advance, emptyPipe, nextCompletionNs, nextStepNs, offeredBytesPerSecond, setPipeSpeed, startTransfer } from '../fair-pipe.js';
 import { clearKvEvents, KV_REMOVED, KV_STORED } from '../kv-events.js';
 import { clearTierStore, matchTier, pinTierBlock, storeAllInTier, storeAnonymous, unpinTierBlock, wantedOf } from '../tier-store.js';
 import type { TierKindOptions, TierSetup } from './tier-options.js';
@@ -221,7 +221,7 @@ function workerOf(state: TierState, actor: number): number {
 function runPipes(options: TierKindOptions, state: TierState, context: Context, scratch: Scratch): void {
   let ended = 0;
   for (const pipe of state.pipes) {
-    if (nextCompletionNs(pipe) > context.now) continue;
+    if (nextStepNs(pipe) > context.now) continue;
     if (scratch.done.length < pipe.transferLimit) scratch.done = new Float64Array(pipe.transferLimit);
     const count = advance(pipe, context.now, scratch.done);
     for (let index = 0; index < count; index++) {
