@@ -18,12 +18,15 @@ interface Label {
 const CELL = 24;
 
 /**
- * Every GPU as a cell coloured by its mean use: a block per rack, a row per node, a column per GPU, after the actor names (.../rack/node/gpu).
- * Null when GPUs were not sampled.
+ * Every GPU that worked as a cell coloured by its mean use: a block per rack, a row per node, a column per GPU, after the actor names
+ * (.../rack/node/gpu). A sample is the mean since the one before; after the last one the GPU was idle. Null when GPUs were not sampled.
  */
-export async function heatMap(database: RunDatabase, width: number): Promise<string | null> {
+export async function heatMap(database: RunDatabase, width: number, simulatedSeconds: number): Promise<string | null> {
   const { rows } = await database.query(
-    `select entity, avg(value) from series where metric = 'gpu_use' and entity is not null group by entity order by entity`,
+    `with spans as (
+      select entity, value, time_s - lag(time_s, 1, 0) over (partition by entity order by time_s) as seconds
+      from series where metric = 'gpu_use' and entity is not null)
+    select entity, least(1, sum(value * seconds) / greatest(sum(seconds), ${simulatedSeconds})) from spans group by entity order by entity`,
   );
   if (rows.length === 0) return null;
   const racks = groupByRack(rows.map(([entity, use]) => ({ name: String(entity), use: Number(use) })));

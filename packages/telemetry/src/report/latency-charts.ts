@@ -1,11 +1,14 @@
 import * as Plot from '@observablehq/plot';
 import type { RunDatabase } from '../run/query.js';
-import { COLOURS, chart, type TimeAxis } from './chart.js';
+import { COLOURS, chart, formatMs, type TimeAxis } from './chart.js';
 
 const CDF_STEPS = 200;
 
-/** Cumulative distributions of the latencies, one panel each, with p50, p90 and p99 marked. `itl` are (ms, share) points of every gap. */
-export async function cdfCharts(database: RunDatabase, itl: readonly (readonly [number, number])[]): Promise<string[]> {
+/**
+ * Cumulative distributions of the latencies of `measured` requests (an SQL condition), one panel each, with p50, p90 and p99 marked.
+ * `itl` are (ms, share) points of every gap.
+ */
+export async function cdfCharts(database: RunDatabase, measured: string, itl: readonly CdfPoint[]): Promise<string[]> {
   const panels: string[] = [];
   for (const [title, column] of [
     ['TTFT', 'ttft_ms'],
@@ -13,42 +16,43 @@ export async function cdfCharts(database: RunDatabase, itl: readonly (readonly [
     ['E2E', 'e2e_ms'],
     ['KV transfer', 'transfer_ms'],
   ] as const) {
-    const points = await quantilePoints(database, column);
+    const points = await quantilePoints(database, measured, column);
     if (points.length > 0) panels.push(cdfChart(title, points));
     if (column === 'ttft_ms' && itl.length > 0) panels.push(cdfChart('ITL, every gap', itl));
   }
   return panels;
 }
 
-async function quantilePoints(database: RunDatabase, column: string): Promise<[number, number][]> {
+type CdfPoint = readonly [number, number];
+
+async function quantilePoints(database: RunDatabase, measured: string, column: string): Promise<CdfPoint[]> {
   const shares = Array.from({ length: CDF_STEPS + 1 }, (_, i) => i / CDF_STEPS);
   shares.splice(CDF_STEPS, 0, 0.9975, 0.999);
   const { rows } = await database.query(
-    `select unnest(quantile_cont(${column}, [${shares.join(',')}])) as value from requests where outcome = 'completed' and ${column} is not null`,
+    `select unnest(quantile_cont(${column}, [${shares.join(',')}])) as value from requests where ${measured} and ${column} is not null`,
   );
-  return rows.flatMap(([value], i) => (typeof value === 'number' ? [[value, shares[i]!] as [number, number]] : []));
+  return rows.flatMap(([value], i) => (typeof value === 'number' ? [[value, shares[i]!] as const] : []));
 }
 
-function cdfChart(title: string, points: readonly (readonly [number, number])[]): string {
+function cdfChart(title: string, points: readonly CdfPoint[]): string {
   const positive = points.filter(([ms]) => ms > 0);
-  const seconds = (positive.at(-1)?.[0] ?? 0) > 5000;
-  const scaled = positive.map(([ms, share]) => ({ value: seconds ? ms / 1000 : ms, share }));
+  const unit = (positive.at(-1)?.[0] ?? 0) > 5000 ? 's' : 'ms';
+  const scaled = positive.map(([ms, share]) => ({ value: unit === 's' ? ms / 1000 : ms, share }));
   const low = scaled[0]?.value ?? 0.1;
   scaled.unshift({ value: low, share: 0 });
   const high = scaled.at(-1)?.value ?? 1;
-  const marks = [0.5, 0.9, 0.99].flatMap((share) => {
-    const point = scaled.find((candidate) => candidate.share >= share);
-    return point === undefined ? [] : { value: point.value, share };
-  });
+  const reached = (share: number): number => scaled.find((point) => point.share >= share)?.value ?? high;
+  const marks = [0.5, 0.9, 0.99].map((share) => ({ value: reached(share), share }));
   const log = high / low > 4;
   const place = (value: number): number => (log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
-  const nearAxis = (value: number): boolean => place(value) < 0.3;
   return chart({
     width: 372,
     height: 256,
     x: {
       type: log ? 'log' : 'linear',
-      label: `${title} (${seconds ? 's' : 'ms'})`,
+      // One value alone still needs an axis with two ends.
+      ...(high > low ? {} : { domain: [low * 0.9, low * 1.1] }),
+      label: `${title} (${unit})`,
       labelAnchor: 'center',
       labelArrow: 'none',
       ticks: log ? 4 : 5,
@@ -66,32 +70,21 @@ function cdfChart(title: string, points: readonly (readonly [number, number])[])
       Plot.areaY(scaled, { x: 'value', y: 'share', fill: COLOURS.main, fillOpacity: 0.08 }),
       Plot.lineY(scaled, { x: 'value', y: 'share', stroke: COLOURS.main, strokeWidth: 2 }),
       Plot.dot(marks, { x: 'value', y: 'share', r: 3.5, fill: 'white', stroke: COLOURS.main, strokeWidth: 1.8 }),
-      // A label stands left of its mark, or right of it where it would run into the axis.
-      cdfLabels(
-        marks.filter((mark) => !nearAxis(mark.value)),
-        'end',
-        -9,
-      ),
-      cdfLabels(
-        marks.filter((mark) => nearAxis(mark.value)),
-        'start',
-        9,
+      ...marks.map(({ value, share }, line) =>
+        quantileLabel(`p${Math.round(share * 100)}  ${plainTick(value)} ${unit}`, line, place(reached(0.4)) > 0.6),
       ),
     ],
   });
 }
 
-function cdfLabels(marks: readonly { value: number; share: number }[], textAnchor: 'start' | 'end', dx: number): Plot.Text {
-  return Plot.text(marks, {
-    x: 'value',
-    y: 'share',
-    text: (mark: { value: number; share: number }) => `p${Math.round(mark.share * 100)}  ${plainTick(mark.value)}`,
-    textAnchor,
-    dx,
-    dy: textAnchor === 'start' ? 6 : -1,
+/** A line of a list in the corner that the curve leaves free: it never passes both, as its shares only grow. */
+function quantileLabel(text: string, line: number, topLeft: boolean): Plot.Text {
+  return Plot.text([text], {
+    frameAnchor: topLeft ? 'top-left' : 'bottom-right',
+    textAnchor: topLeft ? 'start' : 'end',
+    dx: topLeft ? 10 : -6,
+    dy: topLeft ? 8 + 16 * line : -38 + 16 * line,
     fontWeight: 600,
-    stroke: 'white',
-    strokeWidth: 4,
     fill: COLOURS.ink,
   });
 }
@@ -100,21 +93,42 @@ function plainTick(value: number): string {
   return value >= 1 ? String(Number(value.toPrecision(3))) : String(Number(value.toPrecision(2)));
 }
 
-const PHASES = ['queue', 'prefill', 'transfer', 'decode'] as const;
+/** The parts of TTFT, in order: column, name in the chart, meaning. */
+const TTFT_PHASES = [
+  { column: 'queue_ms', phase: 'queue', meaning: 'queue' },
+  { column: 'prefill_ms', phase: 'prefill', meaning: 'prefill' },
+  { column: 'handover_ms', phase: 'transfer', meaning: 'transfer (with the wait for it)' },
+  { column: 'first_decode_ms', phase: 'decode', meaning: 'decode, to the first token' },
+] as const;
+
+type TtftPhase = (typeof TTFT_PHASES)[number];
+
+/** The phases that take any time in the run: aggregated engines, for one, hand nothing over. */
+export async function phasesSeen(database: RunDatabase, measured: string): Promise<TtftPhase[]> {
+  const sums = TTFT_PHASES.map(({ column }) => `sum(${column})`).join(', ');
+  const { rows } = await database.query(`select ${sums} from requests where ${measured}`);
+  return TTFT_PHASES.filter((_, i) => Number(rows[0]?.[i]) > 0);
+}
+
+const meansOf = (phases: readonly TtftPhase[]): string => phases.map(({ column }) => `avg(${column})`).join(', ');
+const phaseColours = (phases: readonly TtftPhase[]): Plot.ScaleOptions => ({
+  domain: phases.map(({ phase }) => phase),
+  range: phases.map(({ phase }) => COLOURS[phase]),
+});
 
 /** Mean phases of TTFT among all requests and among those near its quantiles: what the slow ones waited for. */
-export async function ttftSplitChart(database: RunDatabase): Promise<string> {
+export async function ttftSplitChart(database: RunDatabase, measured: string, phases: readonly TtftPhase[]): Promise<string> {
   const { rows } = await database.query(`with ranked as (
       select queue_ms, prefill_ms, handover_ms, first_decode_ms, percent_rank() over (order by ttft_ms) as p
-      from requests where outcome = 'completed' and prefill_start_ns is not null
+      from requests where ${measured} and prefill_start_ns is not null
     ), grouped as (
       select 1 as n, 'all requests' as name, * from ranked
       union all select 2, 'around p50', * from ranked where p between 0.45 and 0.55
       union all select 3, 'around p90', * from ranked where p between 0.88 and 0.92
       union all select 4, 'slowest 1 %', * from ranked where p >= 0.99
     )
-    select name, avg(queue_ms), avg(prefill_ms), avg(handover_ms), avg(first_decode_ms) from grouped group by n, name order by n`);
-  const bars = rows.flatMap(([name, ...values]) => PHASES.map((phase, i) => ({ name: String(name), phase, ms: Number(values[i]) })));
+    select name, ${meansOf(phases)} from grouped group by n, name order by n`);
+  const bars = rows.flatMap(([name, ...values]) => phases.map(({ phase }, i) => ({ name: String(name), phase, ms: Number(values[i]) })));
   const totals = rows.map(([name, ...values]) => ({
     name: String(name),
     ms: values.reduce<number>((sum, value) => sum + Number(value), 0),
@@ -127,13 +141,13 @@ export async function ttftSplitChart(database: RunDatabase): Promise<string> {
     marginRight: 70,
     x: { label: 'mean time to first token (ms)', labelAnchor: 'center', labelArrow: 'none', grid: true },
     y: { label: null, domain: rows.map(([name]) => String(name)), tickSize: 0, padding: 0.28 },
-    color: { domain: [...PHASES], range: PHASES.map((phase) => COLOURS[phase]) },
+    color: phaseColours(phases),
     marks: [
-      Plot.barX(bars, { x: 'ms', y: 'name', fill: 'phase', z: 'phase', order: [...PHASES] as never, insetRight: 0.5 }),
+      Plot.barX(bars, { x: 'ms', y: 'name', fill: 'phase', z: 'phase', order: phases.map(({ phase }) => phase) as never, insetRight: 0.5 }),
       Plot.text(totals, {
         x: 'ms',
         y: 'name',
-        text: (d: { ms: number }) => `${Math.round(d.ms).toLocaleString('en-US')} ms`,
+        text: (d: { ms: number }) => formatMs(d.ms),
         textAnchor: 'start',
         dx: 6,
         fontWeight: 600,
@@ -144,22 +158,31 @@ export async function ttftSplitChart(database: RunDatabase): Promise<string> {
 }
 
 /** TTFT phases over the time of arrival, as stacked means. */
-export async function ttftTimeChart(database: RunDatabase, axis: TimeAxis, simulatedSeconds: number): Promise<string> {
+export async function ttftTimeChart(
+  database: RunDatabase,
+  phases: readonly TtftPhase[],
+  axis: TimeAxis,
+  simulatedSeconds: number,
+): Promise<string> {
   const width = binWidth(simulatedSeconds);
-  const { rows } =
-    await database.query(`select floor(arrival_s / ${width}) as bin, avg(queue_ms), avg(prefill_ms), avg(handover_ms), avg(first_decode_ms)
+  const { rows } = await database.query(`select floor(arrival_s / ${width}) as bin, ${meansOf(phases)}
     from requests where outcome = 'completed' and prefill_start_ns is not null group by bin order by bin`);
   const points = rows.flatMap(([bin, ...values]) =>
-    PHASES.map((phase, i) => ({ time: ((Number(bin) + 0.5) * width) / axis.seconds, phase, ms: Number(values[i]) })),
+    phases.map(({ phase }, i) => ({ ...binOf(Number(bin), width, axis), phase, ms: Number(values[i]) })),
   );
   return chart({
     width: 1140,
     height: 240,
     x: { label: `arrival (${axis.unit})`, labelAnchor: 'center', labelArrow: 'none' },
     y: { label: 'mean TTFT (ms)', labelArrow: 'none', grid: true },
-    color: { domain: [...PHASES], range: PHASES.map((phase) => COLOURS[phase]) },
+    color: phaseColours(phases),
     marks: [
-      Plot.areaY(points, { x: 'time', y: 'ms', fill: 'phase', z: 'phase', order: [...PHASES] as never, fillOpacity: 0.92 }),
+      stackedBins(
+        points,
+        'ms',
+        'phase',
+        phases.map(({ phase }) => phase),
+      ),
       Plot.ruleY([0], { stroke: '#98a1b0' }),
     ],
   });
@@ -168,4 +191,14 @@ export async function ttftTimeChart(database: RunDatabase, axis: TimeAxis, simul
 /** Width in s of the bins that time is cut into: about 120 a run. */
 export function binWidth(simulatedSeconds: number): number {
   return Math.max(simulatedSeconds / 120, 1e-6);
+}
+
+/** Where a bin begins and ends on the axis. */
+export function binOf(bin: number, width: number, axis: TimeAxis): { readonly from: number; readonly to: number } {
+  return { from: (bin * width) / axis.seconds, to: ((bin + 1) * width) / axis.seconds };
+}
+
+/** A bar a bin: also one bin alone is seen, and where nothing arrived there is nothing. */
+export function stackedBins(points: readonly object[], y: string, z: string, order: readonly string[]): Plot.Markish {
+  return Plot.rectY(points as object[], Plot.stackY({ order: order as never }, { x1: 'from', x2: 'to', y, z, fill: z }));
 }

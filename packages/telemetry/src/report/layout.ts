@@ -4,7 +4,7 @@ import { STYLE } from './style.js';
 /** A whole page around its body: one file that loads nothing. */
 export function frame(title: string, body: string): string {
   return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=1228"><title>${escapeHtml(title)}</title><style>${STYLE}</style></head>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${escapeHtml(title)}</title><style>${STYLE}</style></head>
 <body><main>
 ${body}
 </main></body></html>

@@ -2,12 +2,13 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type FolderSummary, type RunManifest, readManifest, readSummary } from '../run/folder.js';
 import { openRunDatabase, type RunDatabase } from '../run/query.js';
-import { COLOURS, escapeHtml, formatMs, formatNumber, formatShare, TIER_COLOURS, timeAxis } from './chart.js';
+import { COLOURS, escapeHtml, formatMs, formatNumber, formatShare, type TimeAxis, timeAxis } from './chart.js';
 import { heatMap } from './heat-map.js';
-import { cdfCharts, ttftSplitChart, ttftTimeChart } from './latency-charts.js';
+import { balanceChart, idleWorkers, linkChart, requestsOfWorkers, STAGES } from './hot-spots.js';
+import { cdfCharts, phasesSeen, ttftSplitChart, ttftTimeChart } from './latency-charts.js';
 import { frame, legend, section } from './layout.js';
 import { decisionTable, latencyTable, lossTable, moveTable } from './tables.js';
-import { balanceChart, hitChart, linkChart, timelineCharts } from './time-charts.js';
+import { hitChart, tiersSeen, timelineCharts } from './time-charts.js';
 
 /** See `writeReport` of the package. */
 export async function renderReport(folder: string, path = join(folder, 'report.html')): Promise<string> {
@@ -25,41 +26,19 @@ export async function renderReport(folder: string, path = join(folder, 'report.h
 async function reportPage(folder: string, manifest: RunManifest, summary: FolderSummary, database: RunDatabase): Promise<string> {
   const title = scenarioName(manifest);
   const axis = timeAxis(summary.simulatedSeconds);
-  const phases = legend([
-    ['queue', COLOURS.queue],
-    ['prefill', COLOURS.prefill],
-    ['transfer (with the wait for it)', COLOURS.transfer],
-    ['decode, to the first token', COLOURS.decode],
-  ]);
-  const tiers = legend(['G1 HBM', 'G2 host DRAM', 'G3 NVMe', 'G4 network storage'].map((name, i) => [name, TIER_COLOURS[i]!]));
-  const cdfs = await cdfCharts(database, readItl(folder));
+  const page: Page = { folder, manifest, summary, database, axis };
   const timelines = await timelineCharts(database, axis, summary.simulatedSeconds);
   const sections = [
-    summary.completed > 0 &&
-      section(
-        'Latency',
-        'Cumulative distributions over completed requests. ITL counts every gap between two tokens, TPOT is one value per request.',
-        `<div class="grid3">${cdfs.map((svg) => `<div>${svg}</div>`).join('')}<div style="padding-top:26px">${latencyTable(summary)}</div></div>`,
-      ),
-    summary.completed > 0 &&
-      section(
-        'Where the time to first token goes',
-        'Mean phases of all completed requests, of those near a quantile of TTFT, and over the run.',
-        phases + (await ttftSplitChart(database)) + (await ttftTimeChart(database, axis, summary.simulatedSeconds)),
-      ),
+    ...(await latencySections(page)),
     timelines.length > 0 &&
       section(
         'Timelines',
-        'Line: mean over all engines, GPUs or links. Band: up to the highest of them.',
+        'Line: mean over the engines, GPUs or links that were at work. Band: up to the highest of them.',
         `<div class="grid2">${timelines.map(({ title: name, svg }) => `<div><h3>${escapeHtml(name)}</h3>${svg}</div>`).join('')}</div>`,
       ),
-    await topologySection(database),
-    section(
-      'Prefix cache',
-      'Share of input tokens found in each tier, by time of arrival; the rest was computed.',
-      tiers + (await hitChart(database, axis, summary.simulatedSeconds)),
-    ),
-    await hotSpotSection(database),
+    await topologySection(database, summary.simulatedSeconds),
+    await cacheSection(page),
+    await hotSpotSection(database, summary.simulatedSeconds),
     await optionalSection(
       'Decisions',
       'What routers and planners decided, and how well the choice stood among the candidates recorded.',
@@ -77,6 +56,63 @@ async function reportPage(folder: string, manifest: RunManifest, summary: Folder
 ${cards(summary)}
 ${sections.filter((part) => typeof part === 'string').join('\n')}`,
   );
+}
+
+interface Page {
+  readonly folder: string;
+  readonly manifest: RunManifest;
+  readonly summary: FolderSummary;
+  readonly database: RunDatabase;
+  readonly axis: TimeAxis;
+}
+
+/** Latency and its parts; where nothing completed that counts, a sentence that says so. */
+async function latencySections({ folder, manifest, summary, database, axis }: Page): Promise<string[]> {
+  const warmupSeconds = warmupOf(manifest);
+  if (summary.completed === 0 || summary.ttftMs === null) {
+    const { inFlight, rejected, failed } = summary;
+    const rest = `${formatNumber(inFlight)} in flight at the end, ${formatNumber(rejected)} rejected, ${formatNumber(failed)} failed`;
+    const why =
+      summary.completed === 0
+        ? `No request completed: ${rest}.`
+        : `No request that completed arrived after the warm-up of ${formatNumber(warmupSeconds)} s: ${formatNumber(summary.completed)} completed before, ${rest}.`;
+    return [section('Latency', 'Over completed requests.', none(`${why} There are no latencies to show.`))];
+  }
+  const measured = `outcome = 'completed' and arrival_ns >= ${Math.round(warmupSeconds * 1e9)}`;
+  const phases = await phasesSeen(database, measured);
+  const cdfs = await cdfCharts(database, measured, readItl(folder));
+  const which =
+    warmupSeconds > 0 ? `completed requests that arrived after the warm-up of ${formatNumber(warmupSeconds)} s` : 'completed requests';
+  return [
+    section(
+      'Latency',
+      `Cumulative distributions over ${which}. ITL counts every gap between two tokens, TPOT is one value per request.`,
+      `<div class="grid3">${cdfs.map((svg) => `<div>${svg}</div>`).join('')}<div style="padding-top:26px">${latencyTable(summary)}</div></div>`,
+    ),
+    section(
+      'Where the time to first token goes',
+      `Mean phases of all ${which}, of those near a quantile of TTFT, and over the run.`,
+      legend(phases.map(({ meaning, phase }) => [meaning, COLOURS[phase]])) +
+        (await ttftSplitChart(database, measured, phases)) +
+        (await ttftTimeChart(database, phases, axis, summary.simulatedSeconds)),
+    ),
+  ];
+}
+
+async function cacheSection({ summary, database, axis }: Page): Promise<string> {
+  const tiers = await tiersSeen(database);
+  return section(
+    'Prefix cache',
+    'Share of input tokens found in each tier, by time of arrival; the rest was computed.',
+    tiers.length === 0
+      ? none('No input token was found in a cache: each was computed, or no prompt was begun.')
+      : legend(tiers.map(({ name, colour }) => [name, colour])) + (await hitChart(database, tiers, axis, summary.simulatedSeconds)),
+  );
+}
+
+/** Stands in the place of a chart that would be empty. */
+function none(sentence: string): string {
+  return `<p class="none">${escapeHtml(sentence)}</p>`;
 }
 
 function cards(summary: FolderSummary): string {
@@ -97,13 +133,13 @@ function cards(summary: FolderSummary): string {
     [
       'Goodput',
       summary.goodput === null ? '–' : `${formatNumber(summary.goodput)} <small>requests/s</small>`,
-      summary.goodput === null ? 'no SLO given' : `${formatShare(summary.sloAttainment)} met the SLO`,
+      summary.goodput === null
+        ? 'no SLO given'
+        : summary.sloAttainment === null
+          ? 'none has ended'
+          : `${formatShare(summary.sloAttainment)} met the SLO`,
     ],
-    [
-      'Prefix cache hits',
-      formatShare(summary.hitRates.total).replace(' %', ' <small>%</small>'),
-      `G1 ${formatShare(summary.hitRates.g1)} · G2 ${formatShare(summary.hitRates.g2)}`,
-    ],
+    ['Prefix cache hits', formatShare(summary.hitRates.total).replace(' %', ' <small>%</small>'), tierShares(summary.hitRates)],
     latency('KV transfer', summary.transferMs),
     latency('TTFT', summary.ttftMs),
     latency('ITL', summary.itlMs),
@@ -120,23 +156,30 @@ function cards(summary: FolderSummary): string {
     .join('')}</div>`;
 }
 
-async function topologySection(database: RunDatabase): Promise<string | null> {
-  const map = await heatMap(database, 1140);
-  if (map === null) return null;
-  const scale = '<div class="legend"><span>idle<span class="scale"></span>busy, share of time in %</span></div>';
-  return section('Topology', 'Every GPU by its mean use over the run: a block per rack, a row per node.', scale + map);
+/** Tiers that were hit; G1 alone where none was. */
+function tierShares({ g1, ...lower }: FolderSummary['hitRates']): string {
+  const used = (['g2', 'g3', 'g4'] as const).filter((tier) => lower[tier] > 0);
+  return [`G1 ${formatShare(g1)}`, ...used.map((tier) => `${tier.toUpperCase()} ${formatShare(lower[tier])}`)].join(' · ');
 }
 
-async function hotSpotSection(database: RunDatabase): Promise<string | null> {
-  const links = await linkChart(database);
-  const balance = await balanceChart(database);
-  if (links === null && balance === null) return null;
-  const stages = legend([
-    ['prefill worker', COLOURS.prefill],
-    ['decode worker', COLOURS.decode],
-  ]);
+async function topologySection(database: RunDatabase, simulatedSeconds: number): Promise<string | null> {
+  const map = await heatMap(database, 1140, simulatedSeconds);
+  if (map === null) return null;
+  const scale = '<div class="legend"><span>idle<span class="scale"></span>busy, share of time in %</span></div>';
+  return section('Topology', 'Every GPU that worked, by its mean use over the run: a block per rack, a row per node.', scale + map);
+}
+
+async function hotSpotSection(database: RunDatabase, simulatedSeconds: number): Promise<string | null> {
+  const links = await linkChart(database, simulatedSeconds);
+  const workers = await requestsOfWorkers(database);
+  if (links === null && workers.length === 0) return null;
+  const idle = await idleWorkers(database, workers);
+  const stages = legend(
+    STAGES.filter(({ stage }) => workers.some((worker) => worker.stage === stage)).map(({ name, colour }) => [name, colour]),
+  );
   const left = links === null ? '' : `<div><h3>Busiest links</h3><div class="legend">&nbsp;</div>${links}</div>`;
-  const right = balance === null ? '' : `<div><h3>Requests of each worker</h3>${stages}${balance}</div>`;
+  const without = idle === 0 ? '' : `, ${formatNumber(idle)} more had none`;
+  const right = workers.length === 0 ? '' : `<div><h3>Requests of each worker${without}</h3>${stages}${balanceChart(workers)}</div>`;
   return section(
     'Hot spots and balance',
     'Which links carried most, and how evenly the routers spread the load.',
@@ -163,6 +206,11 @@ function scenarioName(manifest: RunManifest): string {
   const { scenario } = manifest;
   const name = typeof scenario === 'object' && scenario !== null && 'name' in scenario ? scenario.name : undefined;
   return typeof name === 'string' && name !== '' ? name : 'Run';
+}
+
+function warmupOf({ scenario }: RunManifest): number {
+  const seconds = typeof scenario === 'object' && scenario !== null && 'warmupSeconds' in scenario ? scenario.warmupSeconds : 0;
+  return typeof seconds === 'number' ? seconds : 0;
 }
 
 function readItl(folder: string): [number, number][] {

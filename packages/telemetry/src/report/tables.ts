@@ -24,8 +24,8 @@ export async function lossTable(database: RunDatabase): Promise<string | null> {
   return table(
     ['outcome', 'reason', 'requests', 'input tokens', 'first arrival (s)', 'last arrival (s)'],
     rows.map(([outcome, reason, count, tokens, first, last]) => [
-      outcome,
-      reason,
+      String(outcome).replaceAll('_', ' '),
+      reason === 'none' ? null : reason,
       ...[count, tokens, first, last].map((value) => formatNumber(Number(value))),
     ]),
     [2, 3, 4, 5],

@@ -1,0 +1,190 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  appendRequest,
+  appendSample,
+  closeRunFolder,
+  createLatencyHistogram,
+  emptyRequestRecord,
+  OUTCOME,
+  openRunFolder,
+  REASON,
+  type RequestRecord,
+  recordLatency,
+  SERIES_METRICS,
+  writeReport,
+} from '@braess/telemetry';
+import { afterAll, describe, expect, it } from 'vitest';
+
+const parent = mkdtempSync(join(tmpdir(), 'reports-'));
+afterAll(() => rmSync(parent, { recursive: true, force: true }));
+
+const actors = ['pod0/rack0/node0/engine0', 'pod0/rack0/node0/gpu0', 'leaf0->spine0', 'leaf1->spine0', 'pod0/rack0/node0/engine1'];
+const S = 1e9;
+const MS = 1e6;
+
+type Sample = readonly [seconds: number, metric: (typeof SERIES_METRICS)[number], entity: number, value: number];
+
+/** A request of 100 + 1 tokens at engine 0: TTFT `ttftMs`, no transfer. */
+function served(requestId: number, arrivalS: number, ttftMs: number): RequestRecord {
+  const arrivalNs = arrivalS * S;
+  const firstTokenNs = arrivalNs + ttftMs * MS;
+  return {
+    ...emptyRequestRecord(),
+    requestId,
+    outcome: OUTCOME.completed,
+    inputTokens: 100,
+    outputTokens: 2,
+    prefillWorkerId: 0,
+    decodeWorkerId: 0,
+    arrivalNs,
+    queuedNs: arrivalNs,
+    prefillStartNs: arrivalNs + 1 * MS,
+    prefillEndNs: firstTokenNs,
+    firstTokenNs,
+    lastTokenNs: firstTokenNs + 10 * MS,
+    endNs: firstTokenNs + 10 * MS,
+  };
+}
+
+async function reportOf(
+  name: string,
+  requests: readonly RequestRecord[],
+  options: { samples?: readonly Sample[]; warmupSeconds?: number; simulatedSeconds?: number } = {},
+): Promise<string> {
+  const { samples = [], warmupSeconds = 0, simulatedSeconds = 10 } = options;
+  const folder = join(parent, name);
+  const run = openRunFolder({
+    folder,
+    scenario: { name, warmupSeconds },
+    seed: '1',
+    versions: {},
+    names: { actors, tenants: ['t'], networkTiers: [], metrics: SERIES_METRICS, policies: [], notes: [] },
+    summary: { warmupNs: warmupSeconds * S },
+  });
+  const itl = createLatencyHistogram();
+  for (const request of requests) {
+    appendRequest(run.requests, request);
+    if (request.outcome === OUTCOME.completed) recordLatency(itl, 10 * MS);
+  }
+  for (const [seconds, metric, entity, value] of samples)
+    appendSample(run.series, seconds * S, SERIES_METRICS.indexOf(metric), entity, value);
+  closeRunFolder(run, itl, { fingerprint: 'f', wallSeconds: 1, events: 1, peakRssMb: 1 }, { simulatedNs: simulatedSeconds * S });
+  const page = readFileSync(await writeReport(folder), 'utf8');
+  // Plot marks its own complaints with this sign.
+  expect(page).not.toMatch(/NaN|undefined|Infinity|\u26a0/);
+  return page;
+}
+
+describe('a report', () => {
+  it('says that nothing completed, and draws nothing of it', async () => {
+    const waiting = { ...emptyRequestRecord(), outcome: OUTCOME.inFlight, arrivalNs: 1, inputTokens: 10 };
+    const rejected = { ...waiting, requestId: 1, outcome: OUTCOME.rejected, reason: REASON.tooLong, endNs: 1 };
+    const page = await reportOf('none', [waiting, rejected]);
+    expect(page).toContain('No request completed: 1 in flight at the end, 1 rejected, 0 failed. There are no latencies to show.');
+    expect(page).toContain('No input token was found in a cache');
+    expect(page).not.toContain('<svg');
+  });
+
+  it('takes no request of the warm-up for its distributions, and says so where nothing is left', async () => {
+    const requests = [served(0, 1, 900), served(1, 6, 100), served(2, 7, 100)];
+    const page = await reportOf('warm', requests, { warmupSeconds: 5 });
+    expect(page).toContain('completed requests that arrived after the warm-up of 5 s');
+    expect(page).toContain('p99  100 ms');
+    expect(page).not.toContain('p99  900 ms');
+    const none = await reportOf('warm-up only', requests, { warmupSeconds: 8 });
+    expect(none).toContain('No request that completed arrived after the warm-up of 8 s: 3 completed before');
+  });
+
+  it('names only what there is: tiers with hits, phases that take time, stages', async () => {
+    const hit = { ...served(0, 1, 100), cachedTokensG1: 10, cachedTokensG3: 5 };
+    const page = await reportOf('aggregated', [hit, served(1, 2, 100)]);
+    const legends = [...page.matchAll(/<div class="legend">(.*?)<\/div>/g)].map(([, entries]) =>
+      [...entries!.matchAll(/<\/i>([^<]*)</g)].map(([, name]) => name),
+    );
+    expect(legends).toEqual([['queue', 'prefill'], ['G1 HBM', 'G3 NVMe'], ['prefill worker']]);
+  });
+
+  it('gives means over the run, not over the samples, which idle GPUs and links do not have', async () => {
+    // The GPU works in the first second of ten. One link is told of at 1 s and, idle again, at 2 s; another at every beat.
+    const samples: Sample[] = [
+      [1, 'gpu_use', 1, 1],
+      [1, 'queue_depth', 0, 0],
+      [1, 'queue_depth', 4, 0],
+      [1, 'link_use', 2, 0.5],
+      [2, 'link_use', 2, 0],
+      ...Array.from({ length: 10 }, (_, beat): Sample => [beat + 1, 'link_use', 3, beat % 2 === 0 ? 0.2 : 0.4]),
+    ];
+    const page = await reportOf('means', [served(0, 0, 100)], { samples });
+    expect(page).toContain('<title>pod0/rack0/node0/gpu0: 10.0 %</title>');
+    expect(page).toContain('<title>leaf0-&gt;spine0: mean 5.0 %, peak 50.0 %</title>');
+    expect(page).toContain('<title>leaf1-&gt;spine0: mean 30.0 %, peak 40.0 %</title>');
+    expect(page).toContain('Requests of each worker, 1 more had none');
+  });
+
+  it('holds a link at what was last told while others are told of', async () => {
+    const told: Sample[] = [
+      [1, 'link_use', 2, 0.5],
+      ...Array.from({ length: 4 }, (_, beat): Sample => [beat + 1, 'link_use', 3, beat / 10]),
+    ];
+    // Told once, at the first of four beats of ten seconds: the network rests from the fifth on.
+    expect(await reportOf('held', [served(0, 0, 100)], { samples: told })).toContain('leaf0-&gt;spine0: mean 20.0 %, peak 50.0 %');
+  });
+
+  it('writes the quantiles where the curve does not pass, whatever its shape', async () => {
+    const shapes: [string, (share: number) => number][] = [
+      ['early', (share) => 10 + 990 * share ** 12],
+      ['late', (share) => 1000 - 990 * (1 - share) ** 12],
+      ['even', (share) => 10 + 990 * share],
+      ['log', (share) => 2 * 10 ** (3 * share)],
+      ['steps', (share) => (share < 0.45 ? 100 : share < 0.9 ? 101 : 900)],
+      ['one value', () => 100],
+    ];
+    for (const [name, ttftMs] of shapes) {
+      const page = await reportOf(
+        name,
+        Array.from({ length: 400 }, (_, i) => served(i, i / 100, ttftMs(i / 399))),
+      );
+      const panel = page.slice(page.indexOf('<svg', page.indexOf('grid3')));
+      const curve = /stroke-width="2"[^>]*aria-label="line"[^>]*><path d="([^"]*)"/.exec(panel)![1]!;
+      const points = curve
+        .slice(1)
+        .split('L')
+        .map((point) => point.split(',').map(Number) as [number, number]);
+      const labels = [
+        ...panel
+          .slice(0, panel.indexOf('</svg>'))
+          .matchAll(
+            /<g transform="translate\(([^)]*)\)"[^>]*text-anchor="(\w+)"[^>]*><text transform="translate\(([^)]*)\)"[^>]*>(p\d+[^<]*)</g,
+          ),
+      ];
+      expect(labels, name).toHaveLength(3);
+      for (const [, shift, anchor, at, text] of labels) {
+        const [x, y] = [0, 1].map((axis) => Number(shift!.split(',')[axis]) + Number(at!.split(',')[axis])) as [number, number];
+        // About 6.4 px a bold character of 11.5 px, 5 px up and down.
+        const wide = 6.4 * text!.length;
+        const left = anchor === 'end' ? x - wide : x;
+        expect(crosses(points, left, left + wide, y - 5, y + 5), `${name}: ${text}`).toBe(false);
+      }
+    }
+  });
+
+  it('fits the window: no width is fixed but the greatest', async () => {
+    const page = await reportOf('narrow', [served(0, 0, 100)]);
+    expect(page).toContain('width=device-width');
+    expect(page.slice(0, page.indexOf('</style>'))).not.toMatch(/(?<![-\w])width: \d{4}px/);
+  });
+});
+
+/** Whether the line through the points enters the box; steps are looked at every pixel. */
+function crosses(points: readonly (readonly [number, number])[], left: number, right: number, top: number, bottom: number): boolean {
+  return points.slice(1).some(([toX, toY], index) => {
+    const [fromX, fromY] = points[index]!;
+    const steps = Math.max(1, Math.ceil(Math.max(Math.abs(toX - fromX), Math.abs(toY - fromY))));
+    return Array.from({ length: steps + 1 }, (_, step) => step / steps).some((share) => {
+      const [x, y] = [fromX + share * (toX - fromX), fromY + share * (toY - fromY)];
+      return x >= left && x <= right && y >= top && y <= bottom;
+    });
+  });
+}
