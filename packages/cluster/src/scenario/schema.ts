@@ -296,7 +296,7 @@ const routerSchema = z.strictObject({
       maxEnginePrefillTokens: count('Prompt tokens to compute after which an engine counts as busy; default never').optional(),
     })
     .prefault({}),
-  maxAttempts: count('Engines a request is sent to at most').max(255).default(3),
+  maxAttempts: count('Engines a request is sent to at most, apart from those that changed their role').max(255).default(3),
   onEngineDeath: z.enum(['retry', 'fail']).default('retry').describe('What becomes of the requests of an engine that dies'),
   maxInFlight: count('Requests in flight at most').default(4_194_304),
 });

@@ -9,7 +9,7 @@ export const engineStatus = {
   starting: 3,
   dead: 4,
   off: 5,
-  /** It drains, and only KV is left that waits to be fetched. */
+  /** It drains, and nothing goes on until KV that waits there is fetched. */
   drainingHeld: 6,
 } as const;
 

@@ -210,7 +210,7 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         }
         const slot = slotAt(state, view.request, view.sender);
         if (slot < 0) return;
-        refuseAttempt(desk, state, context, slot, engineOf(state.engines, view.sender), settings.permanentRefusals.includes(view.reason));
+        refuseAttempt(desk, state, context, slot, engineOf(state.engines, view.sender), view.reason);
         drainQueues(desk, state, context);
       },
       kvEvents: (state: FrontendState, view) => {

@@ -4,7 +4,7 @@ import type { RouterPolicy } from '../policy/router-policy.js';
 import { assignLeastCost } from '../router/decode/assignment.js';
 import { recordDecision } from './decisions.js';
 import { armDecode, dispatchDecode, drainQueues, rejectPlaced } from './placement.js';
-import { ask, engineMayCome, noEngine, present } from './routing.js';
+import { ask, engineMoves, noEngine, present } from './routing.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { putBack, takeFirst, type Waiting, type WaitingQueue } from './waiting-queue.js';
 
@@ -51,7 +51,7 @@ function assignWaiting(
     if (waiting === undefined) break;
     const { slot } = waiting;
     const found = present(desk, state, context, slot, true);
-    if (found === noEngine && !engineMayCome(state, true, slot)) rejectPlaced(desk, state, context, slot, REASON.noWorker);
+    if (found === noEngine && !engineMoves(state)) rejectPlaced(desk, state, context, slot, REASON.noWorker);
     else if (found <= 0) left.push(waiting);
     else {
       const { bound, engine } = ask(desk, state, true);

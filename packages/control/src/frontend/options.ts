@@ -74,6 +74,8 @@ export interface FrontendOptions {
   };
   /** Refusal codes of the engines that no other engine would judge differently (default -3, -4, -5: too long, larger than the KV memory, bad length). */
   readonly permanentRefusals?: readonly number[];
+  /** Refusal codes of engines that no longer serve what they did when they were chosen (default -1, -6: not active, another role). */
+  readonly movedRefusals?: readonly number[];
 }
 
 /** When all engines of a stage are busy, requests wait here. An engine at a limit is no candidate. */
@@ -146,6 +148,7 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
     answerClients: true,
     recordArrivals: true,
     permanentRefusals: [-3, -4, -5],
+    movedRefusals: [-1, -6],
     ...options,
     admission: options.admission,
     // An index that no policy reads is not kept: its events are passed over.

@@ -4,11 +4,11 @@ import { siteOf } from '../oracle/site.js';
 import { chargeDecode, chargePrefill, chargeTransfer, noteLoadChange, release } from './account.js';
 import { decodeQueueOf, waitingRequests } from './decode-queues.js';
 import { dropEarly } from './early-decode.js';
-import { engineRole } from './engines.js';
+import { engineRole, engineStatus, isMoving } from './engines.js';
 import { fairTag, noteServed } from './fair-order.js';
-import { allBusy, engineMayCome, noEngine, route, tokensToCompute } from './routing.js';
+import { allBusy, engineMoves, noEngine, route, tokensToCompute } from './routing.js';
 import { settle } from './settle.js';
-import { allCharges, charge, forgetProgress, slotStage } from './slots.js';
+import { allCharges, beginAttempt, charge, forgetProgress, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { firstWaiting, pushWaiting, removeWaiting, type WaitingQueue } from './waiting-queue.js';
 
@@ -52,7 +52,7 @@ function waitOrReject(
   decoding: boolean,
 ): void {
   const { slots, counters } = state;
-  if (why === noEngine && !engineMayCome(state, decoding, slot)) {
+  if (why === noEngine && !engineMoves(state)) {
     rejectPlaced(desk, state, context, slot, slots.avoidEngine[slot]! >= 0 ? REASON.queueFull : REASON.noWorker);
     return;
   }
@@ -140,13 +140,14 @@ export function drainQueues(desk: FrontendDesk, state: FrontendState, context: F
     drain(desk, state, context, state.decodeQueue, true);
     drain(desk, state, context, state.longQueue, true);
   }
+  freeDraining(desk, state, context);
   drain(desk, state, context, state.firstQueue, false);
 }
 
 function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContext, queue: WaitingQueue, decoding: boolean): void {
   for (let slot = firstWaiting(queue); slot >= 0; slot = firstWaiting(queue)) {
     const engine = route(desk, state, context, slot, decoding);
-    if (engine === allBusy || (engine === noEngine && engineMayCome(state, decoding, slot))) return;
+    if (engine === allBusy || (engine === noEngine && engineMoves(state))) return;
     if (!decoding) noteServed(state.fairOrder, queue.keys[0]!);
     removeWaiting(queue, state.slots.heapPlace, slot);
     if (engine === noEngine) rejectPlaced(desk, state, context, slot, REASON.noWorker);
@@ -171,22 +172,61 @@ export function armDecode(desk: FrontendDesk, state: FrontendState, context: Fro
 }
 
 /**
+ * An engine that drains holds KV until it is fetched. Where no engine is left to fetch it, and none comes but those that wait for just that, engine and
+ * request would wait for each other for ever: such requests start over, those whose KV is elsewhere wait for what the engines turn into. Of requests
+ * of other frontends an engine itself tells, once it has nothing left but such KV: of several, the one of the lowest number is freed first.
+ */
+function freeDraining(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
+  const { slots, engines, decodeCandidates, decodeCount } = state;
+  const drains = (engine: number): boolean => {
+    const status = engines.status[engine];
+    return status === engineStatus.draining || status === engineStatus.drainingHeld;
+  };
+  if (decodeCount > 1 || state.decodeQueue.count + state.longQueue.count === 0) return;
+  const held: number[][] = [];
+  for (let slot = 0; slot < slots.used; slot++) {
+    const engine = slots.prefillEngine[slot]!;
+    if (slots.stage[slot] !== slotStage.waitingDecode || !drains(engine)) continue;
+    if (decodeCount === 0 || decodeCandidates[0] === slots.avoidEngine[slot]) (held[engine] ??= []).push(slot);
+  }
+  let comes = Number.POSITIVE_INFINITY;
+  for (let engine = 0; engine < engines.count; engine++) {
+    if (!isMoving(engines.status[engine]!) || held[engine] !== undefined) continue;
+    if (engines.status[engine] !== engineStatus.drainingHeld) return;
+    comes = Math.min(comes, engine);
+  }
+  const first = held.findIndex((slotsThere) => slotsThere !== undefined);
+  if (first < 0 || first > comes) return;
+  for (const slot of held[first]!) startOver(desk, state, context, slot);
+}
+
+/** Forgets what was computed and begins again with the first stage, because engines changed their roles. */
+function startOver(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): void {
+  const { slots, counters } = state;
+  if (slots.heapPlace[slot]! >= 0) removeWaiting(decodeQueueOf(desk, state, slot), slots.heapPlace, slot);
+  cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
+  if (!beginAttempt(slots, slot, desk.settings.maxAttempts, true)) {
+    settle(desk, state, context, slot, outcome.rejected, REASON.noWorker);
+    return;
+  }
+  release(desk, state, slot, allCharges);
+  forgetProgress(slots, slot);
+  counters.retries++;
+  placeFirst(desk, state, context, slot);
+}
+
+/**
  * Rejects a request that no engine works on; KV that a prefill engine holds for it is let go. Where no decode engine is left and only aggregated ones
  * serve, it starts over there.
  */
 export function rejectPlaced(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, reason: number): void {
-  const { slots, counters, firstCount, firstStageHasPrefill } = state;
+  const { slots, firstCount, firstStageHasPrefill } = state;
   if (slots.stage[slot] === slotStage.waitingDecode) {
-    cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
-    const servedElsewhere = reason === REASON.noWorker && firstCount > 0 && !firstStageHasPrefill;
-    if (servedElsewhere && slots.attempts[slot]! < desk.settings.maxAttempts) {
-      release(desk, state, slot, allCharges);
-      forgetProgress(slots, slot);
-      slots.attempts[slot]!++;
-      counters.retries++;
-      placeFirst(desk, state, context, slot);
+    if (reason === REASON.noWorker && firstCount > 0 && !firstStageHasPrefill) {
+      startOver(desk, state, context, slot);
       return;
     }
+    cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
   }
   settle(desk, state, context, slot, outcome.rejected, reason);
 }
@@ -220,14 +260,13 @@ export function loseAttempt(desk: FrontendDesk, state: FrontendState, context: F
   dropEarly(desk, state, context, slot, true);
   // The prefill engine may still hold the KV that nobody will fetch now.
   if (slots.stage[slot] === slotStage.decode) cancelAt(desk, state, context, slot, slots.prefillEngine[slot]!);
-  if (onEngineDeath === 'fail' || slots.attempts[slot]! >= maxAttempts) {
+  if (onEngineDeath === 'fail' || !beginAttempt(slots, slot, maxAttempts, false)) {
     settle(desk, state, context, slot, outcome.failed, reason);
     return;
   }
   if (slots.stage[slot] === slotStage.waitingDecode) removeWaiting(decodeQueueOf(desk, state, slot), slots.heapPlace, slot);
   release(desk, state, slot, allCharges);
   forgetProgress(slots, slot);
-  slots.attempts[slot]!++;
   counters.retries++;
   placeFirst(desk, state, context, slot);
 }
@@ -254,10 +293,12 @@ export function refuseAttempt(
   context: FrontendContext,
   slot: number,
   engine: number,
-  permanent: boolean,
+  reason: number,
 ): void {
   const { slots, counters } = state;
+  const { maxAttempts, permanentRefusals, movedRefusals } = desk.settings;
   const decoding = slots.stage[slot] === slotStage.decode;
+  const [permanent, moved] = [permanentRefusals.includes(reason), movedRefusals.includes(reason)];
   release(
     desk,
     state,
@@ -265,12 +306,12 @@ export function refuseAttempt(
     decoding ? charge.decodeEngine | charge.transfer | charge.placement : charge.prefillTokens | charge.prefillEngine,
   );
   if (decoding) slots.stage[slot] = slotStage.waitingDecode;
-  if (permanent || slots.attempts[slot]! >= desk.settings.maxAttempts) {
+  if (permanent || !beginAttempt(slots, slot, maxAttempts, moved)) {
     rejectPlaced(desk, state, context, slot, permanent ? REASON.tooLong : REASON.queueFull);
     return;
   }
-  slots.avoidEngine[slot] = engine;
-  slots.attempts[slot]!++;
+  // One that moves has told so before, and may be back in time.
+  if (!moved) slots.avoidEngine[slot] = engine;
   counters.retries++;
   if (decoding) placeDecode(desk, state, context, slot);
   else placeFirst(desk, state, context, slot);

@@ -5,10 +5,9 @@ import { type RouterPolicy, routerStage } from '../policy/router-policy.js';
 import { chooseEngine } from '../router/ask.js';
 import { recordDecision } from './decisions.js';
 import { belowCap, hasRoom, keepNearest } from './decode-stage.js';
-import { engineStatus, isMoving } from './engines.js';
+import { isMoving } from './engines.js';
 import { readsDecodeOverlap } from './options.js';
 import { listens, oracleIsWell } from './oracle-watch.js';
-import { slotStage } from './slots.js';
 import { type FrontendContext, type FrontendDesk, type FrontendState, sizeDesk } from './state.js';
 import { steered } from './steering.js';
 
@@ -217,21 +216,8 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
   view.network = desk.inventory;
 }
 
-/**
- * Whether an engine that serves nothing now may come by itself: one that drains, switches or starts. One that drains holds KV until it is fetched, so for
- * the decode stage it cannot come while requests wait for a decode engine with their KV there: they would wait for each other for ever. Of the requests of
- * other frontends the engine itself tells, once it has nothing left but such KV: of several, the one of the lowest number comes, as its requests give up first.
- */
-export function engineMayCome({ engines: { status, count }, slots }: FrontendState, decoding: boolean, slot: number): boolean {
-  const waited = (engine: number): boolean => {
-    if (!decoding) return false;
-    if (status[engine] === engineStatus.drainingHeld && engine > slots.prefillEngine[slot]!) return true;
-    if (status[engine] !== engineStatus.draining && status[engine] !== engineStatus.drainingHeld) return false;
-    if (slots.prefillEngine[slot] === engine) return true;
-    for (let other = 0; other < slots.used; other++)
-      if (slots.stage[other] === slotStage.waitingDecode && slots.prefillEngine[other] === engine) return true;
-    return false;
-  };
-  for (let engine = 0; engine < count; engine++) if (isMoving(status[engine]!) && !waited(engine)) return true;
+/** Whether an engine that serves nothing now is on its way to something: one that drains, switches or starts. */
+export function engineMoves({ engines: { status, count } }: FrontendState): boolean {
+  for (let engine = 0; engine < count; engine++) if (isMoving(status[engine]!)) return true;
   return false;
 }

@@ -17,6 +17,8 @@ export interface RequestSlots {
   stage: Uint8Array;
   charges: Uint8Array;
   attempts: Uint8Array;
+  /** Of them those that an engine's change of role ended: they are nobody's failure. */
+  displaced: Uint8Array;
   preemptions: Int32Array;
   inputTokens: Int32Array;
   outputTokens: Int32Array;
@@ -71,6 +73,7 @@ function createSlots(capacity: number): RequestSlots {
     stage: new Uint8Array(capacity),
     charges: new Uint8Array(capacity),
     attempts: new Uint8Array(capacity),
+    displaced: new Uint8Array(capacity),
     preemptions: new Int32Array(capacity),
     inputTokens: new Int32Array(capacity),
     outputTokens: new Int32Array(capacity),
@@ -111,11 +114,24 @@ export function takeSlot(slots: RequestSlots): number {
   }
   slots.charges[slot] = 0;
   slots.attempts[slot] = 1;
+  slots.displaced[slot] = 0;
   slots.deadlineTimer[slot] = -1;
   slots.avoidEngine[slot] = -1;
   slots.heapPlace[slot] = -1;
   forgetProgress(slots, slot);
   return slot;
+}
+
+/** As many attempts as are counted. */
+const countedAttempts = 255;
+
+/** Begins a further attempt of `most`; false where none is left. One that an engine's change of role makes necessary is not counted among them. */
+export function beginAttempt({ attempts, displaced }: RequestSlots, slot: number, most: number, displacing: boolean): boolean {
+  if (attempts[slot] === countedAttempts) return false;
+  if (displacing) displaced[slot]!++;
+  else if (attempts[slot]! - displaced[slot]! >= most) return false;
+  attempts[slot]!++;
+  return true;
 }
 
 /** Back to before the first dispatch: what a lost attempt reached says nothing about the next one. */

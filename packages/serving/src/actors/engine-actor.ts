@@ -315,7 +315,7 @@ function settle<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Con
   // Its GPUs are somebody else's now, and what they held is gone.
   if (engine.status === engineStatus.off && [engineStatus.draining, drainingHeld].includes(state.reportedStatus))
     scope.options.blocks.clear(engine.pool);
-  if (statusToTell(engine) !== state.reportedStatus || engine.role !== state.reportedRole)
+  if (statusToTell(state) !== state.reportedStatus || engine.role !== state.reportedRole)
     sendState(scope, state, context, extraNs === unknownDelay ? speechDelayNs(state, context.now) : extraNs);
   tendEvents(scope, state, context, extraNs);
   setPeriods(scope, state, context);

@@ -1,7 +1,7 @@
 import type { ActorId, Context } from '@braess/kernel';
 import { engineState, type KvEventColumns, kvEventKind, kvEvents, loadReport, offload } from '@braess/protocol';
 import { growthAhead } from '../engine.js';
-import { type EngineState, engineStatus, liveRequests } from '../engine-state.js';
+import { engineStatus, liveRequests, passKind } from '../engine-state.js';
 import type { EngineEvents } from '../events.js';
 import { createCurve, decodeCurve } from '../timing.js';
 import { expectedExperts } from '../timing-roofline.js';
@@ -139,18 +139,21 @@ export function sendLoad<Pool>(scope: EngineScope<Pool>, state: EngineActorState
     context.send(to as ActorId, loadReport, delayNs, context.self, state.queuedTokens, engine.runningCount, waiting, used, capacityBlocks);
 }
 
-/** Beside the values of `engineStatus`: it drains, and only KV is left that waits to be fetched. Its end is in the hands of others. */
+/** Beside the values of `engineStatus`: it drains, and nothing goes on until KV that waits here is fetched. Its end is in the hands of others. */
 export const drainingHeld = 6;
 
 /** What others are told: those who wait for an engine to come must know of one that itself waits for a decode engine. */
-export function statusToTell<Pool>({ status, heldCount, requests }: EngineState<Pool>): number {
-  return status === engineStatus.draining && heldCount > 0 && heldCount === liveRequests(requests) ? drainingHeld : status;
+export function statusToTell<Pool>({ engine, inquiries }: EngineActorState<Pool>): number {
+  const { status, heldCount, passKind: pass, wakeNs } = engine;
+  // Prompts may still wait for the memory or the slots of what is held.
+  const idle = pass === passKind.none && wakeNs === Number.POSITIVE_INFINITY && inquiries.size === 0;
+  return status === engineStatus.draining && heldCount > 0 && idle ? drainingHeld : status;
 }
 
 /** Tells of a new role or status. */
 export function sendState<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, extraNs: number): void {
   const { role } = state.engine;
-  const status = statusToTell(state.engine);
+  const status = statusToTell(state);
   state.reportedRole = role;
   state.reportedStatus = status;
   for (const to of scope.statesTo.list)

@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest';
+import { createProject, smallScenario } from './small-cluster.js';
+
+// A planner that deals the roles of all engines anew, again and again, and leaves at least one of each on its way: requests wait or go elsewhere.
+
+const project = createProject();
+project.write('scenario.yaml', smallScenario);
+project.write(
+  'shuffle.ts',
+  `import { definePlannerPolicy, engineStatus } from '@braess/control';
+import { z } from 'zod';
+export default definePlannerPolicy({ name: 'shuffle', description: 'Deals roles.', parameters: z.strictObject({}),
+  createState: () => ({ meant: new Map<number, number>() }),
+  timesNs: () => Array.from({ length: 40 }, (_, turn) => (turn + 1) * 5e8),
+  plan({ engines, status }, actions, _parameters, { meant }, random) {
+    const free: number[] = [];
+    for (let engine = 0; engine < engines.count; engine++) {
+      if (!meant.has(engine)) meant.set(engine, engines.role[engine]!);
+      if (status[engine] === engineStatus.active) free.push(engine);
+    }
+    for (let tries = 0; tries < 50; tries++) {
+      const dealt = new Map([...meant, ...free.map((engine) => [engine, random() < 0.5 ? 1 : 2] as const)]);
+      if (new Set(dealt.values()).size < 2) continue;
+      for (const engine of free) if (dealt.get(engine) !== engines.role[engine]) actions.changeRole(engine, dealt.get(engine)!);
+      for (const [engine, role] of dealt) meant.set(engine, role);
+      return;
+    }
+  } });
+`,
+);
+const settings = [
+  'planner={ policy: ./shuffle.ts, switchSeconds: 0.2 }',
+  'workload.requests=300',
+  'workload.source.arrivals={ kind: poisson, ratePerSecond: 20 }',
+  'workload.source.inputTokens={ kind: lognormal, meanTokens: 3000, sigma: 1, maxTokens: 20000 }',
+  'workload.source.outputTokens={ kind: exponential, meanTokens: 80, maxTokens: 500 }',
+  'untilSeconds=300',
+].map((setting) => setting.replace('./shuffle.ts', project.path('shuffle.ts')));
+
+describe('changes of role', () => {
+  it.each([
+    ['one frontend, one attempt a request', ['router.maxAttempts=1']],
+    ['two frontends that hold each other’s engines', ['router.frontends=2', 'planner.switchSeconds=0.001', 'seed=3']],
+    [
+      'two frontends, prompts that wait for the memory of held KV',
+      [
+        'router.frontends=2',
+        'serving=[{ count: 2, role: prefill, blockTokens: 64, kvBlocks: 900 }, { count: 3, role: decode, blockTokens: 64, kvBlocks: 900 }]',
+      ],
+    ],
+    [
+      'prompts that wait for the slots of held KV',
+      [
+        'router.frontends=2',
+        'serving=[{ count: 2, role: prefill, blockTokens: 64, holdsSlots: true, maxSequences: 4 }, { count: 3, role: decode, blockTokens: 64 }]',
+      ],
+    ],
+    ['decodes assigned together', ['router.decode={ policy: netkv-joint }', 'router.oracle={ policy: static-tier }']],
+    ['KV sent layer by layer', ['cluster.fabric.overlap=layers', 'router.frontends=2']],
+  ])('lose and reject no request: %s', async (_name, more) => {
+    const { summary, query } = await project.run('scenario.yaml', [...settings, ...more]);
+    expect(summary).toMatchObject({ submitted: 300, completed: 300, rejected: 0, failed: 0, inFlight: 0, faults: [] });
+    const [orders] = await query("select count(*) as n from decisions where kind = 'plan'");
+    expect(Number(orders!.n)).toBeGreaterThan(10);
+  });
+});
