@@ -301,6 +301,34 @@ describe('ranking by tiers', () => {
     expect(chooseEngine(router('tier-first', { farAfterMs: 100 }), near, late, null, randomStream(1))).toBe(3);
   });
 
+  it('by definition: the nearest tier with room, the own zone first while it has room on the whole', () => {
+    const engines = fc.array(fc.record({ tier: fc.integer({ min: 0, max: 4 }), active: fc.integer({ min: 0, max: 64 }) }), {
+      minLength: 1,
+      maxLength: 8,
+    });
+    fc.assert(
+      fc.property(engines, fc.constantFrom('tier-first', 'zone-first'), (samples, name) => {
+        const chosen = ask(
+          name,
+          viewOf(
+            512,
+            samples.map(({ active }) => engine({ activeRequests: active })),
+            samples.map(({ tier }) => ({ tier, bytesPerSecond: 1e9 })),
+          ),
+          512,
+        );
+        const room = samples.filter(({ active }) => active < 0.8 * 64);
+        const zone = samples.filter(({ tier }) => tier < 4);
+        const zoneIsFull = zone.reduce((sum, { active }) => sum + active, 0) >= 0.8 * 64 * zone.length;
+        const open = name === 'zone-first' && zoneIsFull ? room.filter(({ tier }) => tier === 4) : room;
+        const nearest = open.filter(({ tier }) => tier === Math.min(...open.map((one) => one.tier)));
+        const group = nearest.length > 0 ? nearest : samples;
+        expect(group).toContain(samples[chosen]);
+        expect(samples[chosen]!.active).toBe(Math.min(...group.map(({ active }) => active)));
+      }),
+    );
+  });
+
   it('zone-first leaves the own zone only when that is full', () => {
     const zones = [2, 2, 4, 4].map((tier) => ({ tier, bytesPerSecond: 1e9 }));
     const load = (...all: number[]): EngineSample[] => all.map((activeRequests) => engine({ activeRequests }));
@@ -356,6 +384,64 @@ describe('an oracle that knows some candidates only', () => {
     }
   });
 
+  it('by tier, or by path, costs what it costs engine by engine', () => {
+    const load = fc.double({ min: 0, max: 1, noNaN: true });
+    const row = fc.record({
+      bytesPerSecond: fc.oneof({ weight: 3, arbitrary: bandwidth }, { weight: 1, arbitrary: fc.constant(Number.NaN) }),
+      latencyNs: fc.integer({ min: 0, max: 1e6 }),
+      congestion: load,
+    });
+    const rows = fc.array(row, { minLength: networkTiers, maxLength: networkTiers });
+    const engines = fc.array(
+      fc.record({
+        tier: fc.integer({ min: -1, max: 4 }),
+        path: fc.oneof(load, fc.constant(Number.NaN)),
+        overlap: fc.integer({ min: 0, max: 32 }),
+        active: fc.integer({ min: 0, max: 80 }),
+      }),
+      { minLength: 1, maxLength: 8 },
+    );
+    const step = fc.constantFrom('netkv-static', 'netkv-self', 'netkv', 'netkv-path', 'weighted');
+    fc.assert(
+      fc.property(rows, engines, step, (tierRows, samples, name) => {
+        const inputTokens = 512;
+        const own = [0, 1, 2, 3, 4];
+        const view = viewOf(
+          inputTokens,
+          samples.map(({ overlap, active }) => engine({ overlapBlocks: overlap, activeRequests: active })),
+          samples.map(() => none),
+          own,
+        );
+        const answer = new NetworkAnswer(samples.length);
+        const column = (key: keyof (typeof tierRows)[number]): number[] => tierRows.map((one) => one[key]);
+        const tiers = samples.map(({ tier }) => tier);
+        answer.answerByTier(view, tiers, column('congestion'), column('bytesPerSecond'), column('latencyNs'));
+        answer.pathCongestion.set(samples.map(({ path }) => path));
+        chooseEngine(router(name), { ...view, network: answer }, requestOf(inputTokens), null, randomStream(7));
+        // The formula, candidate by candidate; unknown ones after that as the slowest known.
+        const moves = samples.map(({ tier, path }) => {
+          const told = tierRows[tier];
+          if (told === undefined || Number.isNaN(told.bytesPerSecond)) return null;
+          const flows = name === 'netkv-static' || name === 'weighted' ? 1 : 1 + own[tier]!;
+          const tierLoad = name === 'netkv-static' || name === 'netkv-self' ? 0 : told.congestion;
+          const taken = name === 'netkv-path' && !Number.isNaN(path) ? path : tierLoad;
+          const whole = Math.min(1e9, ((inputTokens * bytesPerToken) / (told.bytesPerSecond * (1 - taken))) * flows);
+          return { whole, way: told.latencyNs * 1e-9 };
+        });
+        const known = moves.filter((move) => move !== null).sort((a, b) => b.whole + b.way - a.whole - a.way);
+        const slowest = known[0] ?? { whole: 0, way: 0 };
+        for (const [index, { overlap, active }] of samples.entries()) {
+          const { whole, way } = moves[index] ?? slowest;
+          const pass = (sequences: number): number => passNs[sequences]! * 1e-9;
+          const work = pass(Math.min(64, active + 1)) + Math.max(0, active - 64) * pass(Math.min(64, active));
+          const expected = whole * (1 - (overlap * blockTokens) / inputTokens) + way + work;
+          expect(Math.abs((view.scores[index] as number) / expected - 1), `${name}, engine ${index}`).toBeLessThan(1e-9);
+        }
+      }),
+      { numRuns: 400 },
+    );
+  });
+
   it('may say that nothing moves: such a transfer costs more than any other, unless the prompt is there', () => {
     const full = { tier: 2, bytesPerSecond: 1e9, congestion: 1 };
     expect(ask('netkv', viewOf(512, [engine({}), engine({})], [full, { tier: 3, bytesPerSecond: 1000 }]), 512)).toBe(1);
@@ -374,6 +460,9 @@ describe('what an oracle says', () => {
     ['transferNs', -5, /transferNs of engine 1/],
     ['tier', 9, /engine 1 is in tier 9; it must be a whole number from 0 to 4/],
     ['tier', 1.5, /engine 1 is in tier 1.5/],
+    ['pathCongestion', 1.01, /pathCongestion of engine 1 is 1.01; it must be a number from 0 to 1/],
+    ['cacheCost', -1, /cacheCost of engine 1 is -1; it must be a number of 0 or more, and finite, or NaN where it is unknown/],
+    ['networkCost', Number.POSITIVE_INFINITY, /networkCost of engine 1 is Infinity/],
   ] as const)('%s cannot be %d', (name, value, message) => {
     const answer = new NetworkAnswer(2);
     answer.check(question);

@@ -1,4 +1,5 @@
 import {
+  assignLeastCost,
   bindPolicy,
   builtInPolicy,
   decisionColumns,
@@ -59,6 +60,25 @@ function leastSum(rows: readonly Decided[], share: number): number {
   };
   return search(0);
 }
+
+describe('a least-cost assignment', () => {
+  it('of a few rows to many columns is the least of all there are', () => {
+    // Few values, so that many columns cost the same.
+    const row = fc.array(fc.integer({ min: 0, max: 6 }), { minLength: 14, maxLength: 14 });
+    fc.assert(
+      fc.property(fc.array(row, { minLength: 1, maxLength: 3 }), (costs) => {
+        const columns = Array.from(assignLeastCost(Float64Array.from(costs.flat()), costs.length, 14));
+        expect(new Set(columns).size).toBe(costs.length);
+        const least = (from: number, taken: readonly number[]): number =>
+          from === costs.length
+            ? 0
+            : Math.min(...costs[from]!.map((cost, at) => (taken.includes(at) ? 1e9 : cost + least(from + 1, [...taken, at]))));
+        expect(columns.reduce((sum, column, at) => sum + costs[at]![column]!, 0)).toBe(least(0, []));
+        if (costs.length === 1) expect(columns).toEqual([costs[0]!.indexOf(Math.min(...costs[0]!))]);
+      }),
+    );
+  });
+});
 
 describe('netkv-joint', () => {
   it('assigns what waits together at the least sum that any assignment has, by trying them all', () => {

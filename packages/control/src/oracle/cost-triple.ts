@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { defineOraclePolicy } from '../policy/control-policies.js';
 import { byReport } from '../router/decode/choose.js';
-import { computeSeconds, missingShare } from '../router/decode/costs.js';
+import { addWorkSeconds, missingShare } from '../router/decode/costs.js';
 import { answerKnown, createLinkLoads, noteLink, tierKnowledge } from './link-congestion.js';
 import { counterParameters, counterPeriodNs } from './tier-oracles.js';
 
@@ -24,10 +24,10 @@ export const costTripleOracle = defineOraclePolicy({
   answer(question, answer, { load }, knowledge) {
     answerKnown(question, answer, knowledge);
     const { candidates, count, inputTokens } = question;
+    addWorkSeconds(question, inputTokens, load === 'report', null, answer.computeCost);
     for (let place = 0; place < count; place++) {
       const engine = candidates[place]!;
       const missing = missingShare(question, engine, inputTokens);
-      answer.computeCost[engine] = computeSeconds(question, engine, inputTokens, load === 'report');
       answer.cacheCost[engine] = missing;
       const latencyNs = answer.latencyNs[engine]!;
       answer.networkCost[engine] = ((answer.transferNs[engine]! - latencyNs) * missing + latencyNs) / 1e9;

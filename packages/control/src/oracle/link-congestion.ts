@@ -77,41 +77,32 @@ export function answerByTier(
 }
 
 /**
- * Load on the way to each candidate: at each stage of its equal-cost paths the mean of the links that a hash may choose, and of the stages the fullest. Which of
+ * Load on the way to each engine: at each stage of its equal-cost paths the mean of the links that a hash may choose, and of the stages the fullest. Which of
  * them a transfer's own hash takes nobody knows beforehand.
  */
-function answerPaths({ candidates, count, prefillEngine, site }: OracleQuestion, answer: OracleAnswer, links: Float64Array): void {
-  const { pathCongestion } = answer;
-  const known = knownPaths(links, prefillEngine, pathCongestion.length);
-  for (let place = 0; place < count; place++) {
-    const engine = candidates[place]!;
-    let fullest = known[engine]!;
-    if (Number.isNaN(fullest)) {
-      fullest = 0;
-      for (const stage of site.pathStages(prefillEngine, engine)) {
-        let sum = 0;
-        for (let at = 0; at < stage.length; at++) sum += links[stage[at]!]!;
-        fullest = Math.max(fullest, sum / stage.length);
-      }
-      known[engine] = fullest;
-    }
-    pathCongestion[engine] = fullest;
-  }
-}
-
-/** By what an oracle published, and by prefill engine: what was worked out from it, NaN where nothing was yet. Published loads never change. */
-const workedOut = new WeakMap<Float64Array, Map<number, Float64Array>>();
-
-function knownPaths(links: Float64Array, prefillEngine: number, engines: number): Float64Array {
+function answerPaths({ prefillEngine, site }: OracleQuestion, answer: OracleAnswer, links: Float64Array): void {
   let rows = workedOut.get(links);
   if (rows === undefined) {
     rows = new Map();
     workedOut.set(links, rows);
   }
   let row = rows.get(prefillEngine);
-  if (row === undefined || row.length < engines) {
-    row = new Float64Array(engines).fill(Number.NaN);
+  if (row === undefined || row.length < answer.pathCongestion.length) {
+    row = answer.pathCongestion.map((_, engine) => fullestStage(site.pathStages(prefillEngine, engine), links));
     rows.set(prefillEngine, row);
   }
-  return row;
+  answer.pathCongestion.set(row);
 }
+
+function fullestStage(stages: readonly ReadonlyColumn[], links: Float64Array): number {
+  let fullest = 0;
+  for (const stage of stages) {
+    let sum = 0;
+    for (let at = 0; at < stage.length; at++) sum += links[stage[at]!]!;
+    fullest = Math.max(fullest, sum / stage.length);
+  }
+  return fullest;
+}
+
+/** By what an oracle published, and by prefill engine: what was worked out from it. Published loads never change. */
+const workedOut = new WeakMap<Float64Array, Map<number, Float64Array>>();

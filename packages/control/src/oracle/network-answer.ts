@@ -1,6 +1,6 @@
 import type { OracleAnswer, OracleQuestion } from '../policy/control-policies.js';
 import type { ReadonlyColumn } from '../policy/policy.js';
-import type { NetworkView, TierRows } from '../policy/router-policy.js';
+import type { CostColumns, NetworkView, TierRows } from '../policy/router-policy.js';
 import { networkTiers } from './site.js';
 
 type Columns = { readonly [Column in 'tier' | 'bytesPerSecond' | 'latencyNs' | 'transferNs' | 'congestion']: Float64Array };
@@ -13,6 +13,7 @@ const limits = {
   latencyNs: Number.MAX_VALUE,
   transferNs: Number.POSITIVE_INFINITY,
 } as const;
+const costNames = ['computeCost', 'cacheCost', 'networkCost'] as const;
 const limited = Object.keys(limits) as (keyof typeof limits)[];
 
 const column = (count: number, value: number): Float64Array => new Float64Array(count).fill(value);
@@ -23,9 +24,9 @@ const column = (count: number, value: number): Float64Array => new Float64Array(
  */
 export class NetworkAnswer implements OracleAnswer, NetworkView {
   readonly pathCongestion: Float64Array;
-  readonly computeCost: Float64Array;
-  readonly cacheCost: Float64Array;
-  readonly networkCost: Float64Array;
+  readonly #costs: { readonly [Cost in keyof CostColumns]: Float64Array };
+  /** Whether anybody has asked for a column of costs, as who tells some must. */
+  #costsTold = false;
   readonly #columns: Columns;
   readonly #rows: Rows = {
     tier: [],
@@ -41,9 +42,7 @@ export class NetworkAnswer implements OracleAnswer, NetworkView {
   constructor(count: number) {
     const unknown = (): Float64Array => column(count, Number.NaN);
     this.pathCongestion = unknown();
-    this.computeCost = unknown();
-    this.cacheCost = unknown();
-    this.networkCost = unknown();
+    this.#costs = { computeCost: unknown(), cacheCost: unknown(), networkCost: unknown() };
     this.#columns = {
       tier: column(count, -1),
       bytesPerSecond: unknown(),
@@ -71,6 +70,22 @@ export class NetworkAnswer implements OracleAnswer, NetworkView {
 
   get congestion(): Float64Array {
     return this.#spread().congestion;
+  }
+
+  get computeCost(): Float64Array {
+    return this.#tellCosts().computeCost;
+  }
+
+  get cacheCost(): Float64Array {
+    return this.#tellCosts().cacheCost;
+  }
+
+  get networkCost(): Float64Array {
+    return this.#tellCosts().networkCost;
+  }
+
+  get costs(): CostColumns | null {
+    return this.#costsTold ? this.#costs : null;
   }
 
   get byTier(): TierRows | null {
@@ -114,10 +129,12 @@ export class NetworkAnswer implements OracleAnswer, NetworkView {
   }
 
   /**
-   * Whether what was said can be: a distance, bandwidth, time and load within their limits, or unknown.
+   * Whether what was said can be: a distance, bandwidth, time, load and cost within their limits, or unknown.
    * @throws RangeError naming the engine or tier, the value and the limit.
    */
-  check({ candidates, count }: Pick<OracleQuestion, 'candidates' | 'count'>): void {
+  check({ candidates, count, paths = true }: Pick<OracleQuestion, 'candidates' | 'count'> & { readonly paths?: boolean }): void {
+    if (paths) checkColumn(this.pathCongestion, candidates, count, 'pathCongestion', 1);
+    if (this.#costsTold) for (const name of costNames) checkColumn(this.#costs[name], candidates, count, name, Number.MAX_VALUE);
     if (this.#byTier) {
       // In a handful of numbers: a distance that cannot be is the router's to find, as a cost that is no number.
       for (let row = 1; row <= networkTiers; row++) this.#checkNumbers(this.#rows, row, () => `tier ${row - 1}`);
@@ -134,9 +151,7 @@ export class NetworkAnswer implements OracleAnswer, NetworkView {
   #checkNumbers(values: { readonly [name in keyof typeof limits]: Float64Array }, at: number, where: () => string): void {
     for (const name of limited) {
       const value = values[name][at]!;
-      if (Number.isNaN(value) || (value >= 0 && value <= limits[name])) continue;
-      const most = name === 'congestion' ? 'from 0 to 1' : 'of 0 or more';
-      throw new RangeError(`says ${name} of ${where()} is ${value}; it must be a number ${most}, or NaN where it is unknown`);
+      if (value < 0 || value > limits[name]) throw numberFault(value, name, limits[name], where());
     }
   }
 
@@ -145,8 +160,14 @@ export class NetworkAnswer implements OracleAnswer, NetworkView {
     this.#byTier = false;
     const { tier, ...numbers } = this.#columns;
     tier.fill(-1);
-    for (const values of [...Object.values(numbers), this.pathCongestion, this.computeCost, this.cacheCost, this.networkCost])
-      values.fill(Number.NaN);
+    for (const values of [...Object.values(numbers), this.pathCongestion]) values.fill(Number.NaN);
+    if (this.#costsTold) for (const name of costNames) this.#costs[name].fill(Number.NaN);
+    this.#costsTold = false;
+  }
+
+  #tellCosts(): { readonly [Cost in keyof CostColumns]: Float64Array } {
+    this.#costsTold = true;
+    return this.#costs;
   }
 
   #spread(): Columns {
@@ -165,6 +186,18 @@ export class NetworkAnswer implements OracleAnswer, NetworkView {
     }
     return columns;
   }
+}
+
+function checkColumn(values: Float64Array, candidates: ReadonlyColumn, count: number, name: string, most: number): void {
+  for (let place = 0; place < count; place++) {
+    const value = values[candidates[place]!]!;
+    if (value < 0 || value > most) throw numberFault(value, name, most, `engine ${candidates[place]}`);
+  }
+}
+
+function numberFault(value: number, name: string, most: number, where: string): RangeError {
+  const allowed = most === 1 ? 'from 0 to 1' : most === Number.MAX_VALUE ? 'of 0 or more, and finite' : 'of 0 or more';
+  return new RangeError(`says ${name} of ${where} is ${value}; it must be a number ${allowed}, or NaN where it is unknown`);
 }
 
 function tierFault(engine: number, tier: number): RangeError {

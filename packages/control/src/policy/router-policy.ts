@@ -40,7 +40,7 @@ export interface EngineView {
 }
 
 /** What a network oracle says about moving a request's KV from its prefill engine to each engine. */
-export interface NetworkView {
+export interface NetworkView extends CostColumns {
   /** Topology distance, 0 nearest (see `networkTiers`), -1 unknown. */
   readonly tier: ReadonlyColumn;
   /** Bandwidth of a transfer that has the network to itself, and one-way latency; NaN unknown. */
@@ -52,12 +52,17 @@ export interface NetworkView {
   readonly congestion: ReadonlyColumn;
   /** Load of the fullest stage on the way, where the policy reads paths and the oracle hears of links; NaN unknown. */
   readonly pathCongestion: ReadonlyColumn;
-  /** Costs that an oracle may tell apart: compute and network in seconds, cache as a share of the prompt; NaN unknown. */
+  /** The same as a handful of numbers, while the oracle knows candidates by their tier alone and nobody has asked for a column; else null. */
+  readonly byTier?: TierRows | null;
+  /** The columns of costs, null while the oracle tells none: all unknown. */
+  readonly costs?: CostColumns | null;
+}
+
+/** Costs that an oracle may tell apart: compute and network in seconds, cache as a share of the prompt; NaN unknown. */
+export interface CostColumns {
   readonly computeCost: ReadonlyColumn;
   readonly cacheCost: ReadonlyColumn;
   readonly networkCost: ReadonlyColumn;
-  /** The same as a handful of numbers, while the oracle knows candidates by their tier alone and nobody has asked for a column; else null. */
-  readonly byTier?: TierRows | null;
 }
 
 /** What an oracle says of all engines of a tier: row `tier + 1` of each, row 0 for the unknown tier. */

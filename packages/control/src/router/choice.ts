@@ -10,22 +10,23 @@ export function lowestScore(view: RouterView, random: Random, column: ReadonlyCo
   let best = candidates[0]!;
   let low = Number.POSITIVE_INFINITY;
   let ties = 0;
+  for (let place = 0; column !== scores && place < count; place++) scores[candidates[place]!] = column[candidates[place]!]!;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
-    const score = column[engine]!;
-    scores[engine] = score;
+    const score = scores[engine]!;
+    if (score > low) continue;
     if (score < low) {
       low = score;
       best = engine;
       ties = 1;
     } else if (score === low) ties++;
-    else if (Number.isNaN(score)) throw scoreFault(view, engine);
+    else throw scoreFault(view, engine);
   }
   return ties === 1 ? best : oneOfTied(view, low, ties, random);
 }
 
 /** One of the `ties` candidates of this score, each as likely. One draw. */
-export function oneOfTied(view: RouterView, score: number, ties: number, random: Random): number {
+function oneOfTied(view: RouterView, score: number, ties: number, random: Random): number {
   const { candidates, scores } = view;
   let left = Math.floor(random() * ties);
   for (let place = 0; ; place++) {
@@ -34,7 +35,7 @@ export function oneOfTied(view: RouterView, score: number, ties: number, random:
   }
 }
 
-function scoreFault(view: RouterView, engine: number): RangeError {
+export function scoreFault(view: RouterView, engine: number): RangeError {
   return new RangeError(`the score of engine ${engine} (${view.engines.names[engine]}) is ${view.scores[engine]}; it must be a number`);
 }
 

@@ -1,17 +1,6 @@
 import { z } from 'zod';
-import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
-import { byReport, type ChoiceParameters, choiceParameters, choose } from './choose.js';
-
-/** Requests running, queued or on their way. */
-function loadOf(view: RouterView, engine: number, load: ChoiceParameters['load']): number {
-  const { activeRequests, runningSequences, waitingSequences } = view.engines;
-  return load === 'report' ? runningSequences[engine]! + waitingSequences[engine]! : activeRequests[engine]!;
-}
-
-/** Share of the prompt's blocks that an engine holds as a prefix. */
-function hitShare(view: RouterView, engine: number, request: RouterRequest): number {
-  return Math.min(1, (view.overlapBlocks[engine]! * view.blockTokens) / request.inputTokens);
-}
+import { defineRouterPolicy, routerStage } from '../../policy/router-policy.js';
+import { byReport, choiceParameters, choose } from './choose.js';
 
 const reads = { overlap: true, decodeOverlap: true };
 
@@ -34,11 +23,11 @@ export const loadAwareRouter = defineRouterPolicy({
   readsReports: (given) => byReport(given),
   choose(view, _request, { load, ties }, _state, random) {
     const { candidates, count, scores, engines } = view;
-    const prefill = view.stage === routerStage.prefill;
-    for (let place = 0; place < count; place++) {
-      const engine = candidates[place]!;
-      scores[engine] = prefill ? engines.activePrefillTokens[engine]! : loadOf(view, engine, load);
-    }
+    if (view.stage === routerStage.prefill) return choose(view, ties, random, engines.activePrefillTokens);
+    if (load === 'account') return choose(view, ties, random, engines.activeRequests);
+    const { runningSequences, waitingSequences } = engines;
+    for (let place = 0; place < count; place++)
+      scores[candidates[place]!] = runningSequences[candidates[place]!]! + waitingSequences[candidates[place]!]!;
     return choose(view, ties, random);
   },
 });
@@ -56,11 +45,18 @@ export const claRouter = defineRouterPolicy({
   reads,
   readsReports: (given) => byReport(given),
   choose(view, request, { cacheWeight, loadWeight, batch, load, ties }, _state, random) {
-    const { candidates, count, scores, engines } = view;
+    const { candidates, count, scores, engines, overlapBlocks, blockTokens } = view;
+    const { maxSequences, waitingSequences } = engines;
+    const { inputTokens } = request;
+    const reported = load === 'report';
+    const requests = reported ? engines.runningSequences : engines.activeRequests;
     for (let place = 0; place < count; place++) {
       const engine = candidates[place]!;
-      const most = batch ?? Math.max(1, engines.maxSequences[engine]!);
-      scores[engine] = (loadWeight * loadOf(view, engine, load)) / most - cacheWeight * hitShare(view, engine, request);
+      const most = batch ?? Math.max(1, maxSequences[engine]!);
+      const there = reported ? requests[engine]! + waitingSequences[engine]! : requests[engine]!;
+      // Share of the prompt's blocks that the engine holds as a prefix.
+      const held = Math.min(1, (overlapBlocks[engine]! * blockTokens) / inputTokens);
+      scores[engine] = (loadWeight * there) / most - cacheWeight * held;
     }
     return choose(view, ties, random);
   },

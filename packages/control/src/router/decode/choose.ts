@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { Random } from '../../policy/policy.js';
+import type { Random, ReadonlyColumn } from '../../policy/policy.js';
 import type { RouterView } from '../../policy/router-policy.js';
-import { lowestScore } from '../choice.js';
+import { lowestScore, scoreFault } from '../choice.js';
 
 /** What all decode schedulers take. */
 export const choiceParameters = {
@@ -19,16 +19,25 @@ export interface ChoiceParameters {
 /** Whether a policy with these parameters goes by load reports. */
 export const byReport = ({ load }: Pick<ChoiceParameters, 'load'>): boolean => load === 'report';
 
-/** The candidate with the lowest score under a rule for ties. */
-export function choose(view: RouterView, ties: ChoiceParameters['ties'], random: Random): number {
-  if (ties === 'random') return lowestScore(view, random);
+/**
+ * The candidate with the lowest score under a rule for ties. Scores that stand in a column of the engines are given as `column`, and copied as they are read.
+ * @throws RangeError for a NaN score.
+ */
+export function choose(view: RouterView, ties: ChoiceParameters['ties'], random: Random, column: ReadonlyColumn = view.scores): number {
+  if (ties === 'random') return lowestScore(view, random, column);
   const { candidates, count, scores, engines } = view;
   const { activeRequests } = engines;
-  let best = candidates[0]!;
-  for (let place = 1; place < count; place++) {
+  let best = -1;
+  let low = Number.POSITIVE_INFINITY;
+  for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
-    const closer = scores[engine]! - scores[best]!;
-    if (closer < 0 || (closer === 0 && ties === 'least-loaded' && activeRequests[engine]! < activeRequests[best]!)) best = engine;
+    const score = column[engine]!;
+    scores[engine] = score;
+    if (score > low) continue;
+    if (Number.isNaN(score)) throw scoreFault(view, engine);
+    if (score === low && best >= 0 && !(ties === 'least-loaded' && activeRequests[engine]! < activeRequests[best]!)) continue;
+    low = score;
+    best = engine;
   }
   return best;
 }

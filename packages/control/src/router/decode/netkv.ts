@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Random } from '../../policy/policy.js';
 import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
-import { oneOfTied } from '../choice.js';
 import { byReport, type ChoiceParameters, choiceParameters, choose } from './choose.js';
-import { candidateWay, candidateWhole, fillCandidates, fillTiers, type Slowing, waySeconds, wholeSeconds } from './whole-transfers.js';
+import { addWorkSeconds } from './costs.js';
+import { moveSeconds, type Slowing } from './moves.js';
 
 /**
  * The decode scheduler of NetKV (arXiv 2606.03910): the least T_xfer + T_queue + T_dec, in seconds and without weights, over the candidates that can hold the
@@ -41,56 +41,16 @@ function ownCounts(view: RouterView, { inFlight, counts }: Parameters): RouterVi
 }
 
 /**
- * Scores every candidate and takes the lowest, in one pass without calls where the oracle goes by tier: it runs over all engines for every request. Without a
- * word about a candidate the network costs it nothing; before the prefill there is no transfer to weigh, and prompt work stands for the time of a pass.
+ * Scores every candidate and takes the lowest. Before the prefill there is no transfer to weigh, and prompt work, in tokens, stands for the time of a
+ * pass.
  */
-function scoreAndChoose(view: RouterView, request: RouterRequest, given: Parameters, step: Step, random: Random): number {
-  const { candidates, count, scores, overlapBlocks, blockTokens, engines } = view;
-  const { activeRequests, activeBlocks, runningSequences, waitingSequences, usedBlocks, maxSequences } = engines;
-  const { passNs, passStart, contextTokenNs } = engines;
-  const network = view.stage === routerStage.decode ? view.network : null;
-  const own = step.own ? ownCounts(view, given) : null;
-  const slowing: Slowing = { own, congestion: step.congestion };
-  const tiers = network === null ? null : fillTiers(view, network, slowing);
-  if (network !== null && tiers === null) fillCandidates(view, network, slowing);
-  const whole = tiers === null ? candidateWhole : wholeSeconds;
-  const way = tiers === null ? candidateWay : waySeconds;
-  const reported = given.load === 'report';
-  const { inputTokens } = request;
-  const tokenShare = blockTokens / inputTokens;
-  const prefillTokens = view.stage === routerStage.prefill ? engines.activePrefillTokens : null;
-  let best = -1;
-  let low = Number.POSITIVE_INFINITY;
-  let ties = 0;
-  for (let place = 0; place < count; place++) {
-    const engine = candidates[place]!;
-    let seconds = 0;
-    if (network !== null) {
-      const row = tiers === null ? place : tiers[engine]! + 1;
-      seconds = whole[row]! * Math.max(0, 1 - overlapBlocks[engine]! * tokenShare) + way[row]!;
-    }
-    // As `computeSeconds`.
-    const most = maxSequences[engine]!;
-    const all = reported ? runningSequences[engine]! + waitingSequences[engine]! : activeRequests[engine]!;
-    const batch = Math.min(reported ? runningSequences[engine]! : all, most);
-    const tokenNs = contextTokenNs[engine]!;
-    const contextNs = tokenNs * (blockTokens * (reported ? usedBlocks[engine]! : activeBlocks[engine]!) + inputTokens);
-    const at = (passStart[engine]! + batch) | 0;
-    // Without a branch on whether there is a queue: nobody can predict that of a random engine, and a wrong guess costs more than the sum.
-    const queuedNs = Math.max(0, all - most) * (passNs[at]! + contextNs - tokenNs * inputTokens);
-    let ns = passNs[batch < most ? at + 1 : at]! + contextNs + queuedNs;
-    if (prefillTokens !== null) ns = prefillTokens[engine]!;
-    const score = seconds + ns * 1e-9;
-    scores[engine] = score;
-    if (score < low) {
-      low = score;
-      best = engine;
-      ties = 1;
-    } else if (score === low) ties++;
-  }
-  if (ties === 1) return best;
-  // No candidate at all has a score that is a number: `choose` says which.
-  return ties > 1 && given.ties === 'random' ? oneOfTied(view, low, ties, random) : choose(view, given.ties, random);
+function scoreAndChoose(view: RouterView, { inputTokens }: RouterRequest, given: Parameters, step: Step, random: Random): number {
+  const { scores, stage } = view;
+  if (stage === routerStage.prefill) return choose(view, given.ties, random, view.engines.activePrefillTokens);
+  const slowing: Slowing = { own: step.own ? ownCounts(view, given) : null, congestion: step.congestion };
+  moveSeconds(view, stage === routerStage.decode ? view.network : null, slowing, inputTokens, scores);
+  addWorkSeconds(view, inputTokens, given.load === 'report', scores, scores);
+  return choose(view, given.ties, random);
 }
 
 function netkv(name: string, description: string, step: Step) {

@@ -26,25 +26,34 @@ function distance(tiers: ReadonlyColumn | null, engine: number): number {
   return tier < 0 ? networkTiers - 1 : tier;
 }
 
-/** The least loaded candidate at a distance with room, -1 for none there. */
+/** The nearest distance in [from, limit) with a candidate that has room, -1 for none. */
+function nearestWithRoom(view: RouterView, from: number, limit: number, room: number): number {
+  const { candidates, count } = view;
+  const tiers = distances(view);
+  let nearest = limit;
+  for (let place = 0; place < count; place++) {
+    const engine = candidates[place]!;
+    const tier = distance(tiers, engine);
+    if (tier >= from && tier < nearest && fullness(view, engine) < room) nearest = tier;
+  }
+  return nearest < limit ? nearest : -1;
+}
+
+/** The least loaded candidate at a distance, of those with room. */
 function leastLoadedAt(view: RouterView, tier: number, room: number, random: Random): number {
   const { candidates, count, scores, engines } = view;
   const tiers = distances(view);
-  let found = false;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
     const takes = distance(tiers, engine) === tier && fullness(view, engine) < room;
     scores[engine] = takes ? engines.activeRequests[engine]! : Number.POSITIVE_INFINITY;
-    if (takes) found = true;
   }
-  return found ? lowestScore(view, random) : -1;
+  return lowestScore(view, random);
 }
 
 function leastLoaded(view: RouterView, random: Random): number {
-  const { candidates, count, scores, engines } = view;
-  const load = view.stage === routerStage.prefill ? engines.activePrefillTokens : engines.activeRequests;
-  for (let place = 0; place < count; place++) scores[candidates[place]!] = load[candidates[place]!]!;
-  return lowestScore(view, random);
+  const { engines } = view;
+  return lowestScore(view, random, view.stage === routerStage.prefill ? engines.activePrefillTokens : engines.activeRequests);
 }
 
 export const tierFirstRouter = defineRouterPolicy({
@@ -62,10 +71,8 @@ export const tierFirstRouter = defineRouterPolicy({
   choose(view, request, { room, farTier, farAfterMs }, _state, random) {
     if (view.stage !== routerStage.decode) return leastLoaded(view, random);
     const limit = request.ageNs >= farAfterMs * 1e6 ? networkTiers : farTier;
-    for (let tier = 0; tier < limit; tier++) {
-      const engine = leastLoadedAt(view, tier, room, random);
-      if (engine >= 0) return engine;
-    }
+    const tier = nearestWithRoom(view, 0, limit, room);
+    if (tier >= 0) return leastLoadedAt(view, tier, room, random);
     // Full everywhere: whoever may not go far waits for room near by.
     return limit < networkTiers ? waitForRoom : leastLoaded(view, random);
   },
@@ -79,25 +86,20 @@ export const zoneFirstRouter = defineRouterPolicy({
   choose(view, _request, { room }, _state, random) {
     if (view.stage !== routerStage.decode) return leastLoaded(view, random);
     const far = networkTiers - 1;
-    const tiers = distances(view);
-    if (hasRoom(view, room, (engine) => distance(tiers, engine) < far)) {
-      for (let tier = 0; tier < far; tier++) {
-        const engine = leastLoadedAt(view, tier, room, random);
-        if (engine >= 0) return engine;
-      }
-    }
-    const engine = leastLoadedAt(view, far, room, random);
-    return engine >= 0 ? engine : leastLoaded(view, random);
+    const tier = nearestWithRoom(view, zoneHasRoom(view, far, room) ? 0 : far, networkTiers, room);
+    return tier >= 0 ? leastLoadedAt(view, tier, room, random) : leastLoaded(view, random);
   },
 });
 
-/** Whether the candidates that count have room between them. */
-function hasRoom(view: RouterView, room: number, counts: (engine: number) => boolean): boolean {
+/** Whether the candidates of the own zone, nearer than `far`, have room between them. */
+function zoneHasRoom(view: RouterView, far: number, room: number): boolean {
+  const { candidates, count } = view;
+  const tiers = distances(view);
   let used = 0;
   let engines = 0;
-  for (let place = 0; place < view.count; place++) {
-    const engine = view.candidates[place]!;
-    if (!counts(engine)) continue;
+  for (let place = 0; place < count; place++) {
+    const engine = candidates[place]!;
+    if (distance(tiers, engine) >= far) continue;
     used += fullness(view, engine);
     engines++;
   }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
 import { byReport, choiceParameters, choose } from './choose.js';
-import { computeSeconds } from './costs.js';
-import { candidateWay, candidateWhole, fillCandidates, fillTiers, waySeconds, wholeSeconds } from './whole-transfers.js';
+import { addWorkSeconds } from './costs.js';
+import { moveSeconds } from './moves.js';
 
 interface Weights {
   readonly alpha: number;
@@ -37,25 +37,26 @@ export const weightedRouter = defineRouterPolicy({
 const untold = { computeCost: null, cacheCost: null, networkCost: null };
 const uncrowded = { own: null, congestion: 'tier' } as const;
 
+/** By engine; filled and read within one decision, never state. */
+let scratch = new Float64Array(0);
+
 /** The three costs as an oracle tells them, each that it does not tell by the frontend's own sums. */
 function score(view: RouterView, { inputTokens }: RouterRequest, { alpha, beta, gamma }: Weights, reported: boolean): void {
   const { candidates, count, scores, network, overlapBlocks } = view;
-  const { computeCost, cacheCost, networkCost } = network ?? untold;
-  const tiers = network === null ? null : fillTiers(view, network, uncrowded);
-  if (network !== null && tiers === null) fillCandidates(view, network, uncrowded);
-  const whole = tiers === null ? candidateWhole : wholeSeconds;
-  const way = tiers === null ? candidateWay : waySeconds;
+  if (scratch.length < scores.length) scratch = new Float64Array(scores.length);
+  const work = scratch;
+  moveSeconds(view, network, uncrowded, inputTokens, scores);
+  addWorkSeconds(view, inputTokens, reported, null, work);
+  const { computeCost, cacheCost, networkCost } = (network?.costs === undefined ? network : network.costs) ?? untold;
   const blockShare = view.blockTokens / inputTokens;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
-    const row = tiers === null ? place : tiers[engine]! + 1;
-    const missing = Math.max(0, 1 - overlapBlocks[engine]! * blockShare);
     let compute = computeCost === null ? Number.NaN : computeCost[engine]!;
-    if (Number.isNaN(compute)) compute = computeSeconds(view, engine, inputTokens, reported);
+    if (Number.isNaN(compute)) compute = work[engine]!;
     let cache = cacheCost === null ? Number.NaN : cacheCost[engine]!;
-    if (Number.isNaN(cache)) cache = missing;
-    let move = networkCost === null ? 0 : networkCost[engine]!;
-    if (Number.isNaN(move)) move = whole[row]! * missing + way[row]!;
+    if (Number.isNaN(cache)) cache = Math.max(0, 1 - overlapBlocks[engine]! * blockShare);
+    let move = networkCost === null ? Number.NaN : networkCost[engine]!;
+    if (Number.isNaN(move)) move = scores[engine]!;
     scores[engine] = alpha * compute + beta * cache + gamma * move;
   }
 }
