@@ -78,30 +78,28 @@ export function checkTree(value: unknown, what: string | { readonly name: string
 
 /** Checks the part of a value below `depth`; returns about how many bytes it holds. */
 function weigh(value: unknown, depth: number): number {
+  if (!isLeaf(value, depth)) return weighObject(value as object, depth);
+  return typeof value === 'string' ? 8 + 2 * value.length : 8;
+}
+
+/** True for what holds no further parts, which is checked; false for objects, of any kind. */
+export function isLeaf(value: unknown, depth: number): boolean {
   switch (typeof value) {
     case 'number':
     case 'boolean':
     case 'undefined':
-      return 8;
+      return true;
     case 'bigint':
-      checkBigint(value, depth);
-      return 8;
+      if (BigInt.asIntN(64, value) !== value && BigInt.asUintN(64, value) !== value) throw notPlain(depth, 'a bigint beyond 64 bits');
+      return true;
     case 'string':
-      checkString(value, depth);
-      return 8 + 2 * value.length;
+      if (!(value as string & { isWellFormed(): boolean }).isWellFormed()) throw notPlain(depth, 'a string with a lone surrogate');
+      return true;
     case 'object':
-      return value === null ? 8 : weighObject(value, depth);
+      return value === null;
     default:
       throw notPlain(depth, `a ${typeof value}`);
   }
-}
-
-export function checkBigint(value: bigint, depth: number): void {
-  if (BigInt.asIntN(64, value) !== value && BigInt.asUintN(64, value) !== value) throw notPlain(depth, 'a bigint beyond 64 bits');
-}
-
-export function checkString(value: string, depth: number): void {
-  if (!(value as string & { isWellFormed(): boolean }).isWellFormed()) throw notPlain(depth, 'a string with a lone surrogate');
 }
 
 function weighObject(value: object, depth: number): number {

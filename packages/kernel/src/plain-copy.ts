@@ -1,10 +1,9 @@
 import {
   beginWalk,
-  checkBigint,
   checkKeys,
-  checkString,
   checkView,
   foreign,
+  isLeaf,
   maximumDepth,
   notPlain,
   tooDeep,
@@ -23,22 +22,7 @@ export function copyValue<T extends PlainData>(value: T, what: string): T {
 }
 
 function copyPart(value: unknown, depth: number): unknown {
-  switch (typeof value) {
-    case 'number':
-    case 'boolean':
-    case 'undefined':
-      return value;
-    case 'bigint':
-      checkBigint(value, depth);
-      return value;
-    case 'string':
-      checkString(value, depth);
-      return value;
-    case 'object':
-      return value === null ? null : copyObject(value, depth);
-    default:
-      throw notPlain(depth, `a ${typeof value}`);
-  }
+  return isLeaf(value, depth) ? value : copyObject(value as object, depth);
 }
 
 function copyObject(value: object, depth: number): object {

@@ -1,11 +1,10 @@
 import { addExtension, Packr } from 'msgpackr';
 import {
   beginWalk,
-  checkBigint,
   checkKeys,
-  checkString,
   checkView,
   foreign,
+  isLeaf,
   maximumDepth,
   notPlain,
   tooDeep,
@@ -87,23 +86,8 @@ function escapeFrom(value: unknown, what: string, thorough: boolean): unknown {
 
 /** The value itself when msgpackr keeps it exactly, else a copy with the delicate parts escaped. `trail` holds the way to it below `depth`. */
 function escapeValue(value: unknown, depth: number): unknown {
-  switch (typeof value) {
-    case 'number':
-      return value === 0 && Object.is(value, -0) ? new Escaped(negativeZero, null) : value;
-    case 'boolean':
-    case 'undefined':
-      return value;
-    case 'bigint':
-      checkBigint(value, depth);
-      return value;
-    case 'string':
-      checkString(value, depth);
-      return value;
-    case 'object':
-      return value === null ? null : escapeObject(value, depth);
-    default:
-      throw notPlain(depth, `a ${typeof value}`);
-  }
+  if (value === 0 && Object.is(value, -0)) return new Escaped(negativeZero, null);
+  return isLeaf(value, depth) ? value : escapeObject(value as object, depth);
 }
 
 function escapeObject(value: object, depth: number): unknown {
