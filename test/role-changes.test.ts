@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createProject, smallScenario } from './small-cluster.js';
+import { createProject, smallEngines, smallScenario } from './small-cluster.js';
 
 // A planner that deals the roles of all engines anew, again and again, and leaves at least one of each on its way: requests wait or go elsewhere.
 
@@ -62,5 +62,29 @@ describe('changes of role', () => {
     expect(summary).toMatchObject({ submitted: 300, completed: 300, rejected: 0, failed: 0, inFlight: 0, faults: [] });
     const [orders] = await query("select count(*) as n from decisions where kind = 'plan'");
     expect(Number(orders!.n)).toBeGreaterThan(10);
+  });
+});
+
+describe('KV tiers', () => {
+  it('are below engines that a planner turns to prefill, too, and hold what others computed', async () => {
+    const changes = JSON.stringify([
+      { atMs: 3000, engine: smallEngines[2], role: 'prefill' },
+      { atMs: 3000, engine: smallEngines[0], role: 'decode' },
+      { atMs: 3000, engine: smallEngines[1], role: 'decode' },
+    ]);
+    const { summary, query } = await project.runOnShards('scenario.yaml', [
+      'workload.source.arrivals.ratePerSecond=4',
+      'workload.source.prefix={ groups: 2, popularity: { kind: uniform }, prefixTokens: { kind: constant, tokens: 4096 } }',
+      'kvTiers={ g2: { gigabytes: 50 } }',
+      // Or HBM would have them from decoding.
+      'serving[1].cacheBlocks=0',
+      `planner={ policy: schedule, switchSeconds: 0.2, parameters: { changes: ${changes} } }`,
+    ]);
+    expect(summary).toMatchObject({ completed: 60, faults: [] });
+    const rows = await query('select prefill_worker as engine, count(*) as n, max(cached_tokens_g2) as g2 from requests group by all');
+    const turned = rows.find(({ engine }) => engine === smallEngines[2])!;
+    expect(Number(turned.n)).toBeGreaterThan(10);
+    // A whole prefix came from the server's DRAM.
+    expect(Number(turned.g2)).toBeGreaterThanOrEqual(4096);
   });
 });

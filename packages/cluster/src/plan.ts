@@ -315,9 +315,18 @@ function checkClient(read: ReadScenario): void {
 /** Name of the actor of network storage. */
 const storageTier = 'storage/g4';
 
-/** Names of the tier actors: DRAM and NVMe of servers with engines that prefill, and network storage. */
-function tierNames({ kvTiers, serving }: Scenario, engines: readonly EnginePlan[]): string[] {
-  const servers = new Set(engines.filter(({ group }) => (serving[group] as ServingGroup).role !== 'decode').map(({ server }) => server));
+/**
+ * Whether engines of a group have the tiers of their server below them: those that prefill, and those that a planner may tell to. Decode engines get their
+ * KV from prefill engines; what is worth keeping is kept there.
+ */
+export function hasTiers({ planner }: Pick<Scenario, 'planner'>, { role }: Pick<ServingGroup, 'role'>): boolean {
+  return role !== 'decode' || planner.policy !== 'static';
+}
+
+/** Names of the tier actors: DRAM and NVMe of servers with engines that may prefill, and network storage. */
+function tierNames({ kvTiers, serving, planner }: Scenario, engines: readonly EnginePlan[]): string[] {
+  const below = engines.filter(({ group }) => hasTiers({ planner }, serving[group] as ServingGroup));
+  const servers = new Set(below.map(({ server }) => server));
   const local = (['g2', 'g3'] as const).filter((tier) => kvTiers[tier] !== undefined);
   return [
     ...[...servers].flatMap((server) => local.map((tier) => `${server}/${tier}`)),

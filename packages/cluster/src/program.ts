@@ -30,7 +30,7 @@ import { prefixOverlap } from './overlap-index.js';
 import { addOwnActors } from './own-actors.js';
 import { clientDriver } from './own-client.js';
 import { cachePolicy } from './own-evictions.js';
-import type { ClusterPlan, EnginePlan, GroupPlan } from './plan.js';
+import { type ClusterPlan, type EnginePlan, type GroupPlan, hasTiers } from './plan.js';
 import { poaActorKind } from './poa-actor.js';
 import { poaActorOptions } from './poa-plan.js';
 import { decodeStageOptions, oracleHealth, queueOptions } from './router-options.js';
@@ -294,9 +294,9 @@ class ClusterBuilder {
 
   #addEngine(plan: EnginePlan, kind: EngineKind, gpu: GpuKind, profile: EngineProfile, tiers: ServerTiers): void {
     const cell = this.#server(plan.server);
-    const role = engineRole[(this.#plan.groups[plan.group] as GroupPlan).role];
-    // Decode engines get their KV from prefill engines; what is worth keeping is kept there.
-    const below = tiers.any && role !== engineRole.decode ? tiers.of(plan.server, cell) : [];
+    const group = this.#plan.groups[plan.group] as GroupPlan;
+    const role = engineRole[group.role];
+    const below = tiers.any && hasTiers(this.#plan.scenario, group) ? tiers.of(plan.server, cell) : [];
     const engine = cell.actor(plan.name.slice(plan.server.length + 1), kind, { role, members: plan.gpus.length, tiers: below });
     if (below.length > 0) tiers.addWorker(plan.server, engine);
     this.#engines.push({ name: plan.name, actor: engine, role, profile });

@@ -1,7 +1,7 @@
 import type { ActorId, Context } from '@braess/kernel';
 import { engineState, type KvEventColumns, kvEventKind, kvEvents, loadReport, offload } from '@braess/protocol';
 import { growthAhead } from '../engine.js';
-import { engineStatus, liveRequests, passKind } from '../engine-state.js';
+import { engineRole, engineStatus, liveRequests, passKind } from '../engine-state.js';
 import type { EngineEvents } from '../events.js';
 import { createCurve, decodeCurve } from '../timing.js';
 import { expectedExperts } from '../timing-roofline.js';
@@ -223,7 +223,8 @@ function copyNamed(columns: KvEventColumns, rows: number): KvEventColumns {
 /** Copies to the first tier what was stored (write-through) or evicted since the last time. */
 function sendOffload<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, columns: KvEventColumns): void {
   const tiers = scope.options.tiers;
-  if (tiers === undefined || tiers.offload === 'never') return;
+  // A decode engine's blocks came from where they are kept already.
+  if (tiers === undefined || tiers.offload === 'never' || state.engine.role === engineRole.decode) return;
   const wanted = tiers.offload === 'write-through' ? kvEventKind.stored : kvEventKind.removed;
   const { kinds } = columns;
   let named = 0;
