@@ -19,14 +19,22 @@ const ms = 1e6;
 /** Names by actor id. */
 export const actors = ['pod0/rack0/node0/engine0', 'pod0/rack0/node1/engine0', 'control/frontend0', 'pod0/rack0/node0/gpu0'] as const;
 
+interface MadeRun {
+  readonly gapMs?: number;
+  readonly fingerprint?: string;
+  /** Further keys of the scenario. */
+  readonly scenario?: Readonly<Record<string, unknown>>;
+  readonly change?: (record: RequestRecord) => Partial<RequestRecord>;
+}
+
 /**
  * A run folder small enough to know every value: request 0 goes through prefill, transfer and decode and asks for `tokens` tokens `gapMs` apart, request 1
  * is served where it was prefilled, 2 is rejected, 3 fails. Two samples of one GPU. The run lasts one second.
  */
-export function makeRun(folder: string, { gapMs = 10, fingerprint = '0123456789abcdef', inputTokens = 1000 } = {}): void {
+export function makeRun(folder: string, { gapMs = 10, fingerprint = '0123456789abcdef', scenario = {}, change }: MadeRun = {}): void {
   const run = openRunFolder({
     folder,
-    scenario: { name: 'made-up' },
+    scenario: { name: 'made-up', ...scenario },
     seed: '7',
     versions: { braess: '0.1.0' },
     names: {
@@ -39,7 +47,7 @@ export function makeRun(folder: string, { gapMs = 10, fingerprint = '0123456789a
     },
     summary: { slo: { ttftMs: 100 } },
   });
-  for (const record of records(gapMs, inputTokens)) appendRequest(run.requests, record);
+  for (const record of records(gapMs)) appendRequest(run.requests, { ...record, ...change?.(record) });
   for (const chosen of [true, false]) {
     appendDecision(run.decisions, {
       ...emptyDecisionRecord(),
@@ -64,7 +72,7 @@ export function makeRun(folder: string, { gapMs = 10, fingerprint = '0123456789a
   closeRunFolder(run, itl, { fingerprint, wallSeconds: 0.5, events: 24, peakRssMb: 64 }, { simulatedNs: 1e9 });
 }
 
-function records(gapMs: number, inputTokens: number): RequestRecord[] {
+function records(gapMs: number): RequestRecord[] {
   const base = { ...emptyRequestRecord(), attempts: 1 };
   const moved: RequestRecord = {
     ...base,
@@ -73,7 +81,7 @@ function records(gapMs: number, inputTokens: number): RequestRecord[] {
     prefillWorkerId: 0,
     decodeWorkerId: 1,
     networkTier: 1,
-    inputTokens,
+    inputTokens: 1000,
     outputTokens: 5,
     cachedTokensG1: 256,
     transferBytes: 50e6,

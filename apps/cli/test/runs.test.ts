@@ -117,13 +117,41 @@ describe('braess compare', () => {
     expect(await printed('compare', first, twin)).toContain('All fingerprints are the same');
   });
 
-  it('says when the runs had other requests', async () => {
-    const other = folder.path('other-requests');
-    makeRun(other, { inputTokens: 999 });
-    expect((await braess(['compare', first, slow, other])).err).toBe(
-      'note: C had other requests than A: differences come from those, too\n',
-    );
-    expect((await braess(['compare', first, slow])).err).toBe('');
+  it('says which requests were not the same, one by one, also in JSON', async () => {
+    const made = (name: string, run: Parameters<typeof makeRun>[1]): string => {
+      makeRun(folder.path(name), run);
+      return folder.path(name);
+    };
+    const differing = [
+      // Of the four requests two complete: the outputs of the others say nothing.
+      made('prompts', { change: ({ inputTokens }) => ({ inputTokens: inputTokens - 1 }) }),
+      made('outputs', { change: ({ outputTokens }) => ({ outputTokens: outputTokens + 1 }) }),
+      made('arrivals', { change: ({ requestId, arrivalNs }) => ({ arrivalNs: arrivalNs + requestId }) }),
+      made('numbers', { change: ({ requestId }) => ({ requestId: requestId === 3 ? 4 : requestId }) }),
+      made('measures', { scenario: { warmupSeconds: 5, workload: { slo: { ttftMs: 100 } } } }),
+    ];
+    const { err } = await braess(['compare', first, ...differing]);
+    expect(err.split('\n').slice(0, -1)).toEqual([
+      'note: B, unlike A, had other requests: 4 of the 4 requests of both had prompts of another length',
+      'note: C, unlike A, had other requests: 2 of the 4 requests of both completed with outputs of another length',
+      'note: D, unlike A, had other arrivals: 3 of the 4 requests of both were sent at another time (another rate or seed, or clients that wait for answers)',
+      "note: E, unlike A, had other requests: 1 of A's missing, 1 more",
+      'note: F, unlike A, was measured otherwise: warmupSeconds is 5, not null',
+      'note: F, unlike A, was measured otherwise: workload.slo is {"ttftMs":100}, not null',
+    ]);
+    const { notices } = (await json('compare', first, ...differing)) as {
+      notices: { run: number; about: string; requests: number | null }[];
+    };
+    expect(notices.map(({ run, about, requests }) => [run, about, requests])).toEqual([
+      [1, 'prompts', 4],
+      [2, 'outputs', 2],
+      [3, 'arrivals', 3],
+      [4, 'requests', 2],
+      [5, 'measure', null],
+      [5, 'measure', null],
+    ]);
+    expect(await braess(['compare', first, slow])).toMatchObject({ err: '' });
+    expect(await json('compare', first, slow)).toMatchObject({ notices: [] });
   });
 
   it('needs two runs', async () => {

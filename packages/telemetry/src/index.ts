@@ -11,6 +11,7 @@ export * from './report/write.js';
 export * from './run/compare.js';
 export * from './run/explain.js';
 export * from './run/folder.js';
+export * from './run/like-for-like.js';
 export * from './run/query.js';
 export type { RunNames } from './run/tables.js';
 export * from './statistics/histogram.js';

@@ -15,18 +15,13 @@ export function compareCommand(): Command {
     .action(async (folders: string[], { json }: { json?: boolean }, command: Command) => {
       if (folders.length < 2) refuse(command, `RUN: compare needs two or more run folders, got ${folders.length}; add another`);
       for (const folder of folders) checkRunFolder(command, folder);
-      const { compareRuns, queryRun } = await import('@braess/telemetry');
+      const { compareRuns, likeForLike } = await import('@braess/telemetry');
       const comparison = compareRuns(folders);
-      const prompts = await Promise.all(folders.map(async (folder) => JSON.stringify((await queryRun(folder, promptsSql)).rows)));
-      const others = folders.map((_, run) => runName(run)).filter((_, run) => prompts[run] !== prompts[0]);
-      if (others.length > 0)
-        process.stderr.write(`note: ${others.join(', ')} had other requests than A: differences come from those, too\n`);
-      process.stdout.write(`${json ? JSON.stringify(comparison) : describe(comparison)}\n`);
+      const notices = await likeForLike(folders);
+      if (json !== true) for (const { run, text } of notices) process.stderr.write(`note: ${runName(run)}, unlike A, ${text}\n`);
+      process.stdout.write(`${json ? JSON.stringify({ ...comparison, notices }) : describe(comparison)}\n`);
     });
 }
-
-/** What tells sets of requests apart whatever became of them: how many, and the lengths of their prompts. */
-const promptsSql = 'select count(*), sum(input_tokens::double), sum(input_tokens::double * input_tokens) from requests';
 
 function describe({ folders, fingerprints, rows }: RunComparison): string {
   const names = folders.map((_, run) => runName(run));
