@@ -6,8 +6,25 @@ import { createProject, smallEngines, smallScenario } from './small-cluster.js';
 
 const project = createProject();
 
+/** Little KV memory and prompts that share their beginnings: blocks are evicted. */
+const cachedScenario = `name: cached
+model: { name: Llama-3.1-8B }
+serving:
+  - { count: 1, role: prefill, blockTokens: 64, kvBlocks: 64 }
+  - { count: 1, role: decode, blockTokens: 64, kvBlocks: 64 }
+workload:
+  requests: 60
+  source:
+    kind: independent
+    arrivals: { kind: constant, ratePerSecond: 2 }
+    inputTokens: { kind: constant, tokens: 1100 }
+    outputTokens: { kind: constant, tokens: 10 }
+    prefix: { groups: 6, popularity: { kind: uniform }, prefixTokens: { kind: constant, tokens: 1024 } }
+`;
+
 beforeAll(() => {
   project.write('scenario.yaml', smallScenario);
+  project.write('cached.yaml', cachedScenario);
 });
 
 const header = (kind: string): string => `import { define${kind}Policy } from '@braess/control';\nimport { z } from 'zod';\n`;
@@ -264,26 +281,6 @@ export default defineEvictionPolicy({
 `;
   const eviction = (policy: string): string[] => [0, 1].map((group) => `serving[${group}].eviction=${policy}`);
 
-  beforeAll(() => {
-    project.write(
-      'cached.yaml',
-      `name: cached
-model: { name: Llama-3.1-8B }
-serving:
-  - { count: 1, role: prefill, blockTokens: 64, kvBlocks: 64 }
-  - { count: 1, role: decode, blockTokens: 64, kvBlocks: 64 }
-workload:
-  requests: 60
-  source:
-    kind: independent
-    arrivals: { kind: constant, ratePerSecond: 2 }
-    inputTokens: { kind: constant, tokens: 1100 }
-    outputTokens: { kind: constant, tokens: 10 }
-    prefix: { groups: 6, popularity: { kind: uniform }, prefixTokens: { kind: constant, tokens: 1024 } }
-`,
-    );
-  });
-
   it('is asked for every victim: lru written anew equals the built-in one, its reverse does not', async () => {
     const oldest = project.write('policies/oldest.ts', queue('oldest', 'state.idle[0] ?? -1'));
     const newest = project.write('policies/newest.ts', queue('newest', 'state.idle[state.idle.length - 1] ?? -1'));
@@ -323,6 +320,87 @@ workload:
     // 1,024 + 1,100 tokens are 34 of the 64 blocks: the second prompt asks for the first eviction.
     expect(failure).toContain('(to admit request 1)');
     expect(failure).toContain('at actor pod0/rack0/node0/engine0');
+  });
+});
+
+describe('a policy that writes to what it may only read', () => {
+  const policy = (kind: string, body: string): string => `${header(kind)}
+const name = 'scribbler';
+const description = 'Writes where it should only read.';
+const parameters = z.strictObject({ step: z.number().default(1) });
+export default define${kind}Policy({ name, description, parameters, ${body} } as any);
+`;
+  const evicting = (functions: string): string => `create: () => ({
+    name, parameters: {}, createState: () => ({ idle: [] }), reserve: () => {}, stored: () => {}, acquired: () => {}, removed: () => {},
+    released: (state: any, _view: any, node: number) => { state.idle.push(node); }, victim: (state: any) => state.idle.shift() ?? -1, ${functions} })`;
+  const choose = 'return view.candidates[0];';
+
+  it.each([
+    [
+      'Router',
+      'router.policy',
+      `choose: (view: any) => { view.engines.activeRequests[1] += 7; ${choose} }`,
+      'view.engines.activeRequests[1] (it was 0, and is now 7)',
+    ],
+    ['Router', 'router.policy', `choose: (view: any) => { view.engines = {}; ${choose} }`, 'view.engines'],
+    [
+      'Router',
+      'router.policy',
+      `cost: (view: any, engine: number, request: any) => { request.inputTokens = 1; return engine; }`,
+      'request.inputTokens',
+    ],
+    [
+      'Router',
+      'router.policy',
+      `choose: (view: any, _r: any, parameters: any) => { parameters.step += 1; ${choose} }`,
+      'read only property',
+    ],
+    [
+      'Router',
+      'router.decode',
+      `choose: (view: any) => { if (view.stage === 1) view.tierTransfers[0] = 9; ${choose} }`,
+      'view.tierTransfers[0]',
+    ],
+    [
+      'Admission',
+      'router.admission',
+      'admit: (view: any) => { view.engines.role[0] = 2; return true; }',
+      'view.engines.role[0] (it was 1, and is now 2)',
+    ],
+    ['Planner', 'planner', 'timesNs: () => [1e9], plan: (view: any) => { view.status[0] = 4; }', 'status[0] (it was 0, and is now 4)'],
+    [
+      'Client',
+      'workload.client',
+      'start: (view: any, actions: any) => { view.inputTokens[3] = 1; actions.submit(0, 0); }',
+      'view.inputTokens[3]',
+    ],
+    [
+      'Client',
+      'workload.client',
+      'start: (_v: any, actions: any) => actions.submit(0, 0), settled: (view: any, request: number) => { view.arrivalNs[request] = 5; }',
+      'view.arrivalNs[0]',
+    ],
+    ['Eviction', 'eviction', evicting('acquired: (_s: any, view: any, node: number) => { view.refs[node] = 0; }'), 'view.refs['],
+    [
+      'Eviction',
+      'eviction',
+      evicting('victim: (state: any, view: any) => { view.depth[0] = 9; return state.idle.shift() ?? -1; }'),
+      'view.depth[0]',
+    ],
+  ])('stops the run with its file and the place: %s at %s, %s', async (kind, place, body, message) => {
+    const file = project.write('policies/scribbler.ts', policy(kind, body));
+    const settings: Record<string, string[]> = {
+      'router.policy': [`router.policy=${file}`],
+      'workload.client': [`workload.client={kind: policy, policy: ${file}}`],
+      eviction: [`serving[0].eviction=${file}`],
+    };
+    const scenario = place === 'eviction' ? 'cached.yaml' : 'scenario.yaml';
+    const failure = await project
+      .run(scenario, settings[place] ?? [`${place}={policy: ${file}}`])
+      .then(String, (error: Error) => error.message);
+    expect(failure).toContain(`(${file})`);
+    expect(failure).toContain(message);
+    if (!message.includes('property')) expect(failure).toContain('views are for reading');
   });
 });
 

@@ -1,4 +1,14 @@
-import { type BoundPolicy, type EvictionPlug, loadPolicy, type PolicySpec, policyFailure, thrownFault } from '@braess/control';
+import {
+  type BoundPolicy,
+  type EvictionPlug,
+  loadPolicy,
+  type PolicySpec,
+  policyFailure,
+  RowWatch,
+  thrownFault,
+  ViewWatch,
+  type Watch,
+} from '@braess/control';
 import { KernelError } from '@braess/kernel';
 import * as kvbm from '@braess/kvbm';
 
@@ -39,27 +49,49 @@ export function cachePolicy(spec: PolicySpec, baseDirectory: string): CachePolic
   return { policy: name, policyParameters: {} };
 }
 
-/** The policy with its file in what it throws. */
+const watchedVictims = 16;
+
+function columnsOf({ identity, parent, depth, blocks, refs }: kvbm.CacheView): Pick<kvbm.CacheView, CacheColumn> {
+  return { identity, parent, depth, blocks, refs };
+}
+
+type CacheColumn = 'identity' | 'parent' | 'depth' | 'blocks' | 'refs';
+
+/** The policy with its file in what it throws, and what it writes to the cache: in the row of the node it is told of, and anywhere in its first searches. */
 function guarded(bound: BoundPolicy<EvictionPlug>, policy: kvbm.EvictionPolicy, name: string): kvbm.EvictionPolicy {
-  const guard = <Arguments extends unknown[], Result>(asked: string, run: (...values: Arguments) => Result) => {
+  const guard = <Arguments extends unknown[], Result>(
+    asked: string,
+    run: (...values: Arguments) => Result,
+    watchOf?: (...values: Arguments) => Watch | undefined,
+  ) => {
     return (...values: Arguments): Result => {
+      const watch = watchOf?.(...values);
+      let result: Result;
       try {
-        return run(...values);
+        result = run(...values);
       } catch (thrown) {
         throw policyFailure(bound, asked, thrownFault(thrown), thrown);
       }
+      const written = watch?.written();
+      if (written !== undefined) throw policyFailure(bound, asked, written);
+      return result;
     };
   };
+  const row = (_state: object, view: kvbm.CacheView, node: number): Watch => new RowWatch(columnsOf(view), node);
+  let victims = 0;
+  // All columns are long: those of the first calls must do.
+  const all = (_state: object, view: kvbm.CacheView): Watch | undefined =>
+    victims++ < watchedVictims ? new ViewWatch({ view: columnsOf(view) }) : undefined;
   return {
     name,
     parameters: {},
     createState: guard('for its state', (capacity: number, nodes: number) => policy.createState(capacity, nodes, policy.parameters ?? {})),
     reserve: guard('to make room for more nodes', policy.reserve),
-    stored: guard('to note a stored block', policy.stored),
-    acquired: guard('to note a block in use', policy.acquired),
-    released: guard('to note a block out of use', policy.released),
-    removed: guard('to note a removed block', policy.removed),
-    victim: guard('for the block to evict', policy.victim),
-    ...(policy.shrunk === undefined ? {} : { shrunk: guard('to note a shrunk block', policy.shrunk) }),
+    stored: guard('to note a stored block', policy.stored, row),
+    acquired: guard('to note a block in use', policy.acquired, row),
+    released: guard('to note a block out of use', policy.released, row),
+    removed: guard('to note a removed block', policy.removed, row),
+    victim: guard('for the block to evict', policy.victim, all),
+    ...(policy.shrunk === undefined ? {} : { shrunk: guard('to note a shrunk block', policy.shrunk, row) }),
   };
 }

@@ -42,6 +42,7 @@ export * from './policy/plug-policies.js';
 export * from './policy/policy.js';
 export { builtInPolicy, builtInPolicyNames, listPolicies, type PolicyListing } from './policy/registry.js';
 export * from './policy/router-policy.js';
+export { RowWatch, ViewWatch, type Watch } from './policy/untouched.js';
 export { chooseEngine } from './router/ask.js';
 export { lowestScore, softmaxScore } from './router/choice.js';
 export { assignLeastCost } from './router/decode/assignment.js';

@@ -23,6 +23,7 @@ import {
   tokens,
 } from '@braess/protocol';
 import { policyFailure, thrownFault } from '../policy/policy.js';
+import { isWatched, ViewWatch } from '../policy/untouched.js';
 import { release, replicaLoad, sendReplicaLoad, syncDue, takeReplicaLoad } from './account.js';
 import { assignmentsDue, sendAssignments } from './assignments.js';
 import { waitingRequests } from './decode-queues.js';
@@ -307,12 +308,15 @@ function mayEnter(desk: FrontendDesk, state: FrontendState, context: FrontendCon
   desk.context = context;
   const view = { nowNs: context.now, inFlight: slotOf.size - 1, waiting: waitingRequests(state), engines };
   const asked = `whether to admit request ${desk.request.request}`;
+  const watch = isWatched(admission, desk.request.request) ? new ViewWatch({ view, request: desk.request }) : undefined;
   let answer: unknown;
   try {
     answer = admission.policy.admit(view, desk.request, admission.parameters, state.admission, desk.random.admission);
   } catch (thrown) {
     throw policyFailure(admission, asked, thrownFault(thrown), thrown);
   }
+  const written = watch?.written();
+  if (written !== undefined) throw policyFailure(admission, asked, written);
   if (typeof answer !== 'boolean') throw policyFailure(admission, asked, `returned ${String(answer)}; return true or false`);
   return answer;
 }

@@ -2,6 +2,7 @@ import { networkTiers, siteOf } from '../oracle/site.js';
 import { staticTierOracle } from '../oracle/tier-oracles.js';
 import { type BoundPolicy, policyFailure, thrownFault } from '../policy/policy.js';
 import { type RouterPolicy, routerStage } from '../policy/router-policy.js';
+import { isWatched, ViewWatch } from '../policy/untouched.js';
 import { chooseEngine } from '../router/ask.js';
 import { recordDecision } from './decisions.js';
 import { belowCap, hasRoom, keepNearest } from './decode-stage.js';
@@ -203,17 +204,24 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
   // One that listens and has not spoken knows nothing.
   if (knowledge === null && listens(oracle.policy)) network.forget();
   else {
+    const watch = isWatched(oracle, desk.request.request) ? new ViewWatch({ question }, ['question.site']) : undefined;
     try {
       oracle.policy.answer(question, network, oracle.parameters, knowledge, desk.random.oracle);
       network.check(question);
     } catch (thrown) {
-      throw policyFailure(oracle, `about the KV transfer of request ${desk.request.request}`, thrownFault(thrown), thrown);
+      throw policyFailure(oracle, askedOfOracle(desk), thrownFault(thrown), thrown);
     }
+    const written = watch?.written();
+    if (written !== undefined) throw policyFailure(oracle, askedOfOracle(desk), written);
   }
   if (settings.oracleHealth.fallback !== 'static-tiers' || oracleIsWell(desk, state, view.nowNs)) return;
   // What the oracle said stays in `network`, so that it can be judged.
   staticTierOracle.answer(question, desk.inventory, {}, undefined, desk.random.oracle);
   view.network = desk.inventory;
+}
+
+function askedOfOracle({ request }: FrontendDesk): string {
+  return `about the KV transfer of request ${request.request}`;
 }
 
 /** Whether an engine that serves nothing now is on its way to something: one that drains, switches or starts. */

@@ -2,7 +2,8 @@ import { type ActorKind, actorKind, body, type Context, KernelError, message, re
 import { changeRole, engineState, loadReport, setTelemetryLoss, startEngine, stopEngine } from '@braess/protocol';
 import { createEngineColumns, type EngineColumns, type EngineEntry, engineOf, engineStatus, takeLoadReport } from '../frontend/engines.js';
 import type { PlannerActions, PlannerPolicy, SpeedProfile } from '../policy/control-policies.js';
-import { type BoundPolicy, policyFailure, policyState, thrownFault } from '../policy/policy.js';
+import { type BoundPolicy, builtInSource, policyFailure, policyState, thrownFault } from '../policy/policy.js';
+import { ViewWatch } from '../policy/untouched.js';
 
 /** planner -> itself: it is time to plan; `periodic` 1 for the period, 0 for a fixed time. */
 const planDue = message('planDue', ['periodic']);
@@ -72,11 +73,15 @@ export function createPlannerKind(options: PlannerOptions): PlannerKind {
     current = { state, context };
     const { engines } = state;
     const view = { nowNs: context.now, engines, status: engines.status, profiles, blockTokens, contextTokens };
+    const asked = (): string => `for a plan at ${context.now} ns over ${describeEngines(state.engines)}`;
+    const watch = bound.source === builtInSource ? undefined : new ViewWatch({ view });
     try {
       policy.plan(view, actions, parameters, state.policy, random);
     } catch (thrown) {
-      throw policyFailure(bound, `for a plan at ${context.now} ns over ${describeEngines(state.engines)}`, thrownFault(thrown), thrown);
+      throw policyFailure(bound, asked(), thrownFault(thrown), thrown);
     }
+    const written = watch?.written();
+    if (written !== undefined) throw policyFailure(bound, asked(), written);
   };
   return actorKind({
     name: 'planner',

@@ -35,6 +35,9 @@ export interface BoundPolicy<P extends Policy = Policy> {
   readonly source: string;
 }
 
+/** Source of what comes with Braess. */
+export const builtInSource = 'built-in';
+
 const nameForm = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
 
 /**
@@ -62,12 +65,12 @@ function policyFault(policy: Policy, functions: readonly string[]): string | und
  * Checks `parameters` against the policy's schema.
  * @throws KernelError `bad-option` naming the policy, the path, the fault and the parameters it takes.
  */
-export function bindPolicy<P extends Policy>(policy: P, parameters: unknown = {}, source = 'built-in'): BoundPolicy<P> {
+export function bindPolicy<P extends Policy>(policy: P, parameters: unknown = {}, source = builtInSource): BoundPolicy<P> {
   // A plain z.object drops unknown keys without a word, which would hide a misspelt parameter.
   const { strict } = policy.parameters as { strict?: () => z.ZodType };
   const schema = typeof strict === 'function' ? strict.call(policy.parameters) : policy.parameters;
   const result = schema.safeParse(parameters);
-  if (result.success) return { policy, parameters: result.data, source };
+  if (result.success) return { policy, parameters: frozen(result.data), source };
   const faults = result.error.issues.map((issue) => {
     const path = issue.path.length === 0 ? '' : `${issue.path.join('.')}: `;
     return `${path}${issue.message}`;
@@ -76,6 +79,14 @@ export function bindPolicy<P extends Policy>(policy: P, parameters: unknown = {}
     'bad-option',
     `${describePolicy(policy, source)}: parameters ${JSON.stringify(parameters)}: ${faults.join('; ')}${takes(policy)}`,
   );
+}
+
+/** Parameters are shared by all that the policy is asked for: what a policy wrote there would outlive the decision, unseen by checkpoints. */
+function frozen(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || (!Array.isArray(value) && Object.getPrototypeOf(value) !== Object.prototype))
+    return value;
+  for (const entry of Object.values(value)) frozen(entry);
+  return Object.freeze(value);
 }
 
 function takes(policy: Policy): string {

@@ -7,6 +7,7 @@ import {
   routerStageNames,
   waitForRoom,
 } from '../policy/router-policy.js';
+import { isWatched, ViewWatch } from '../policy/untouched.js';
 import { lowestScore } from './choice.js';
 
 /**
@@ -21,6 +22,7 @@ export function chooseEngine(
   random: Random,
   parameters: unknown = bound.parameters,
 ): number {
+  const watch = isWatched(bound, request.request) ? new ViewWatch({ view, request }, ['view.scores', 'view.network']) : undefined;
   let chosen: number;
   try {
     chosen =
@@ -30,6 +32,8 @@ export function chooseEngine(
   } catch (thrown) {
     throw policyFailure(bound, asked(view, request), thrownFault(thrown), thrown);
   }
+  const written = watch?.written();
+  if (written !== undefined) throw policyFailure(bound, asked(view, request), written);
   if (chosen === waitForRoom && bound.policy.waits === true && view.stage === routerStage.decode) return waitForRoom;
   if (!isCandidate(view, chosen)) {
     const list = Array.from({ length: Math.min(view.count, 16) }, (_, place) => view.candidates[place]).join(', ');
