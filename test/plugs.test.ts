@@ -535,6 +535,13 @@ export default defineRouterPolicy({
       'asked when it wants to plan, threw Error: no idea',
       ['planner.policy=FILE'],
     ],
+    [
+      'a controller whose choice the router does not take',
+      'Controller',
+      'decide: () => ({ zeta: 1 }),',
+      "returned { zeta: 1 }, which the router does not take: router policy 'kv'",
+      ['controller={ policy: FILE, periodSeconds: 1 }', 'router.policy=kv'],
+    ],
   ];
 
   it.each(cases)('%s', async (name, kind, functions, message, settings) => {

@@ -51,6 +51,7 @@ export function controllerKindOf(plan: ClusterPlan, delays: Delays, policy: Boun
     apply: movesClients(plan.scenario) ? 'move' : 'set',
     frontends: around.frontends,
     frontendParameters: around.frontends.map((_, index) => around.complete({ ...parameters, ...router.frontendParameters[index] })),
+    check: (own) => void around.complete({ ...parameters, ...own }),
     clients: around.clients,
     sources: around.sources,
     controlDelayNs: delays.control,

@@ -1,4 +1,5 @@
 import {
+  asyncFunction,
   type BoundPolicy,
   type EvictionPlug,
   loadPolicy,
@@ -42,6 +43,12 @@ export function cachePolicy(spec: PolicySpec, baseDirectory: string): CachePolic
     throw new KernelError(
       'bad-option',
       `eviction policy '${bound.policy.name}' (${bound.source}): create() gives no function '${missing}'; add it`,
+    );
+  const waiting = asyncFunction(functions);
+  if (waiting !== undefined)
+    throw new KernelError(
+      'bad-option',
+      `eviction policy '${bound.policy.name}' (${bound.source}): create() gives an async function '${waiting}'; make it synchronous`,
     );
   const shown = Object.keys(parameters).length === 0 ? '' : `, ${JSON.stringify(parameters)}`;
   const name = `${bound.policy.name} (${bound.source}${shown})`;

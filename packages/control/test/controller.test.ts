@@ -238,7 +238,7 @@ describe('the controller actor', () => {
 
   it('stops the run when no frontend has the parameters', () => {
     const simulation = controlled({ apply: 'move', answers: [{ tau: 0.3 }], inFlight: [1] });
-    expect(() => simulation.runUntil()).toThrow(/scripted.*returned \{"tau":0.3\}, but no frontend has these parameters; add them/);
+    expect(() => simulation.runUntil()).toThrow(/scripted.*returned \{ tau: 0.3 \}, but no frontend has these parameters; add them/);
   });
 });
 

@@ -200,6 +200,7 @@ describe('loading a policy', () => {
       mostLoaded.replace('cost:', 'choose: () => 0, cost:'),
       "must have either a function 'cost' or a function 'choose'",
     ],
+    ['an async function', mostLoaded.replace(/cost:.*/, 'async cost() { return 0; },'), "has an async function 'cost'"],
     ['a bad name', mostLoaded.replace("'most-loaded'", "'Most Loaded'"), 'needs a name of lower-case words'],
     ['no schema', mostLoaded.replace('parameters:', 'parametres:'), 'needs parameters: a zod schema'],
   ])('refuses a file with %s, naming it', (name, text, fault) => {

@@ -44,6 +44,8 @@ export interface ControllerOptions {
   readonly frontends: readonly ControllerTarget[];
   /** Router parameters of each frontend, in the same order. */
   readonly frontendParameters: readonly Readonly<Record<string, unknown>>[];
+  /** Throws where the frontends' router does not take such parameters; absent: it shows there. */
+  readonly check?: (parameters: Readonly<Record<string, unknown>>) => void;
   readonly clients: readonly ControllerTarget[];
   /** Further actors with metrics. */
   readonly sources?: readonly ControllerTarget[];
@@ -153,6 +155,12 @@ function apply(
 ): void {
   const change: ControllerChangeBody = { policy: options.policy.policy.name, parameters: structuredClone(parameters) };
   if (options.apply === 'set') {
+    try {
+      options.check?.(parameters);
+    } catch (thrown) {
+      const fault = `returned ${described(parameters)}, which the router does not take: ${(thrown as Error).message}`;
+      throw policyFailure(options.policy, `at ${context.now} ns`, fault);
+    }
     context.emitBody(controllerChange, change, state.changes++, -1);
     for (const frontend of state.frontends)
       context.sendBody(frontend as ActorId, setRouterParameters, options.controlDelayNs, { parameters: structuredClone(parameters) });
@@ -163,10 +171,17 @@ function apply(
     throw policyFailure(
       options.policy,
       `at ${context.now} ns`,
-      `returned ${JSON.stringify(parameters)}, but no frontend has these parameters; add them to router.frontendParameters, or use controller.apply: set`,
+      `returned ${described(parameters)}, but no frontend has these parameters; add them to router.frontendParameters, or use controller.apply: set`,
     );
   context.emitBody(controllerChange, change, state.changes++, state.frontends[place]!);
   for (const client of state.clients) context.send(client as ActorId, moveClient, options.clientDelayNs, state.frontends[place]!);
+}
+
+/** JSON, but with the numbers that it has not. */
+function described(parameters: Readonly<Record<string, unknown>>): string {
+  return `{ ${Object.entries(parameters)
+    .map(([name, value]) => `${name}: ${typeof value === 'number' ? value : JSON.stringify(value)}`)
+    .join(', ')} }`;
 }
 
 /** Whether a frontend's parameters are those wanted, as far as these say. */

@@ -58,7 +58,18 @@ function policyFault(policy: Policy, functions: readonly string[]): string | und
   if (typeof (policy.parameters as { safeParse?: unknown } | undefined)?.safeParse !== 'function')
     return 'needs parameters: a zod schema; use z.strictObject({}) for none';
   const missing = functions.find((name) => typeof (policy as unknown as Record<string, unknown>)[name] !== 'function');
-  return missing === undefined ? undefined : `has no function '${missing}'; add it`;
+  if (missing !== undefined) return `has no function '${missing}'; add it`;
+  const waiting = asyncFunction(policy);
+  return waiting === undefined
+    ? undefined
+    : `has an async function '${waiting}'; what it does after an await would come outside the run: make it synchronous`;
+}
+
+const asyncKinds = ['AsyncFunction', 'AsyncGeneratorFunction'];
+
+/** Name of a function that would wait, which nobody waits for; undefined where there is none. */
+export function asyncFunction(functions: object): string | undefined {
+  return Object.entries(functions).find(([, value]) => typeof value === 'function' && asyncKinds.includes(value.constructor.name))?.[0];
 }
 
 /**
