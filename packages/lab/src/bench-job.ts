@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ScenarioSummary } from './run-scenario.js';
+import { scenarioFile } from './scenario-files.js';
 import type { WindowCounts } from './window-bound.js';
 
 /** One job of `braess bench job`. */
@@ -112,8 +113,6 @@ function job(
 }
 
 export interface JobOptions {
-  /** Folder of the scenario files. */
-  readonly configs?: string;
   /** Folder that may hold traces/ and jobs/. */
   readonly shared?: string;
   readonly onJob?: (name: string) => void;
@@ -135,7 +134,7 @@ export async function benchJobs(name: string | undefined, options: JobOptions = 
 
 async function runJob(spec: JobSpec, options: JobOptions, before: readonly JobResult[]): Promise<JobResult> {
   const repository = fileURLToPath(new URL('../../../', import.meta.url));
-  const { configs = join(repository, 'configs'), shared = join(repository, '..', 'shared') } = options;
+  const { shared = join(repository, '..', 'shared') } = options;
   const trace = spec.trace === null || options.requests !== undefined ? null : join(shared, spec.trace);
   const hasTrace = trace !== null && existsSync(trace);
   const folder = mkdtempSync(join(tmpdir(), 'braess-job-'));
@@ -146,7 +145,7 @@ async function runJob(spec: JobSpec, options: JobOptions, before: readonly JobRe
       ...requestSettings(options),
     ];
     // The last setting of a name counts.
-    const answer = await freshProcess({ file: join(configs, spec.scenario), settings, shards: spec.shards, out: join(folder, 'run') });
+    const answer = await freshProcess({ file: scenarioFile(spec.scenario), settings, shards: spec.shards, out: join(folder, 'run') });
     const result = resultOf(spec, answer, hasTrace, before);
     return options.requests === undefined ? result : { ...result, targets: [] };
   } finally {

@@ -133,6 +133,20 @@ describe('run folder', () => {
   });
 });
 
+describe('docs/results.md', () => {
+  it('names every column of the files, and of the views over them', async () => {
+    const page = readFileSync(new URL('../../../docs/results.md', import.meta.url), 'utf8');
+    for (const table of ['requests', 'series', 'decisions']) {
+      const file = join(first, `${table}.parquet`).replaceAll("'", "''");
+      const columnsOf = async (source: string): Promise<unknown[]> =>
+        (await queryRun(first, `select column_name from (describe select * from ${source})`)).rows.map(([name]) => name);
+      const [stored, viewed] = [await columnsOf(`read_parquet('${file}')`), await columnsOf(table)];
+      expect(viewed.slice(0, stored.length)).toEqual(stored);
+      for (const name of viewed) expect(page, `${table}.${String(name)}`).toContain(`\`${String(name)}\``);
+    }
+  });
+});
+
 describe('compareRuns', () => {
   it('sets runs side by side with deltas against the first', () => {
     const comparison = compareRuns([first, second]);

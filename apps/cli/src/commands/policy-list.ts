@@ -43,7 +43,12 @@ const evictionText: Readonly<Record<string, string>> = {
 function describe(listings: readonly PolicyListing[], kinds: readonly PolicyKind[]): string {
   const table = textTable(
     ['kind', 'name', 'parameters', 'what it does'],
-    listings.map(({ kind, name, description, parameters }) => [kind, name, parametersText(parameters), wrapped(description)]),
+    listings.map(({ kind, name, description, parameters }) => [
+      kind,
+      name,
+      wrapped(parametersText(parameters), 36),
+      wrapped(description, 56),
+    ]),
     ['left', 'left', 'left', 'left'],
   );
   return `${table}\nYour own of any kind (${kinds.join(', ')}): braess policy new KIND NAME`;
@@ -59,7 +64,7 @@ function parametersText(schema: unknown): string {
   return texts.join(', ');
 }
 
-/** Lines of about 60 characters, so that the table fits a terminal. */
-function wrapped(text: string): string {
-  return text.replaceAll(/(.{1,60})(?: |$)/g, '$1\n').trimEnd();
+/** Lines of at most so many characters where words allow it, so that the table fits a terminal. */
+function wrapped(text: string, width: number): string {
+  return text.replaceAll(new RegExp(`(.{1,${width}})(?: |$)`, 'g'), '$1\n').trimEnd();
 }

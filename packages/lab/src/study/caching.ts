@@ -1,10 +1,10 @@
-import { fileURLToPath } from 'node:url';
 import type { Measurement } from '../measure-scenario.js';
 import type { Chart } from '../reproduce/suite.js';
+import { scenarioFile } from '../scenario-files.js';
 import { type BraessSearch, braessTable, placementTable, searchBraess } from './caching-games.js';
 import { percent, type Study, type StudyContext, said, table } from './study.js';
 
-const file = fileURLToPath(new URL('../../../../configs/caching.yaml', import.meta.url));
+const file = scenarioFile('caching.yaml');
 
 /** Prefixes that fit into the HBM of one prefill engine, and of all eight: 700 blocks of 64 tokens, 8,192 tokens a prefix, and room for a suffix. */
 const engineFits = 5;

@@ -1,9 +1,9 @@
-import { fileURLToPath } from 'node:url';
 import type { Measurement } from '../measure-scenario.js';
 import type { Chart } from '../reproduce/suite.js';
+import { scenarioFile } from '../scenario-files.js';
 import { percent, type Study, type StudyCell, type StudyContext, said, table } from './study.js';
 
-const file = fileURLToPath(new URL('../../../../configs/three-games.yaml', import.meta.url));
+const file = scenarioFile('three-games.yaml');
 const series = [
   'queue_depth',
   'kv_use_g1',

@@ -1,11 +1,11 @@
-import { fileURLToPath } from 'node:url';
 import type { Measurement, MeasureTask } from '../measure-scenario.js';
 import { fullSpike, quickSpike, spikeCase, workerClient } from '../reproduce/poa/cases.js';
 import { meanInterval } from '../reproduce/rows.js';
 import type { Chart } from '../reproduce/suite.js';
+import { scenarioFile } from '../scenario-files.js';
 import { percent, type Study, type StudyContext, type StudyResult, said, signed, table } from './study.js';
 
-const waveFile = fileURLToPath(new URL('../../../../configs/controller-spike.yaml', import.meta.url));
+const waveFile = scenarioFile('controller-spike.yaml');
 const series = ['placement_poa'];
 
 /** Router parameters of the published regimes, a frontend each. */

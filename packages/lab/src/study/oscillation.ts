@@ -1,10 +1,10 @@
-import { fileURLToPath } from 'node:url';
 import { measureOscillation, measureStepResponse, type Signal } from '@braess/games';
 import type { Measurement } from '../measure-scenario.js';
 import type { Chart } from '../reproduce/suite.js';
+import { scenarioFile } from '../scenario-files.js';
 import { percent, type Study, type StudyContext, type StudyResult, said, table } from './study.js';
 
-const file = fileURLToPath(new URL('../../../../configs/planner-oscillation.yaml', import.meta.url));
+const file = scenarioFile('planner-oscillation.yaml');
 const series = ['prefill_engines', 'moving_engines'];
 
 /** Dynamo's thresholds with a context of 8,192 tokens, so that a queue of seconds counts. */

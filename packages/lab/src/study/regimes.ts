@@ -1,9 +1,9 @@
-import { fileURLToPath } from 'node:url';
 import type { Chart } from '../reproduce/suite.js';
+import { scenarioFile } from '../scenario-files.js';
 import { strategicTables } from './strategic-tenants.js';
 import { percent, type Study, type StudyCell, type StudyContext, said, table } from './study.js';
 
-const file = fileURLToPath(new URL('../../../../configs/regimes.yaml', import.meta.url));
+const file = scenarioFile('regimes.yaml');
 
 /** Loads that the published experiments leave out, beside theirs: 128 tokens in, 256 out, five templates. */
 const workloads = [

@@ -1,11 +1,11 @@
-import { fileURLToPath } from 'node:url';
 import type { Measurement } from '../measure-scenario.js';
 import { meanInterval } from '../reproduce/rows.js';
 import type { Chart } from '../reproduce/suite.js';
+import { scenarioFile } from '../scenario-files.js';
 import { type ContextLoad, contextLoad, meanOutputTokens } from './context-load.js';
 import { percent, type Study, type StudyCell, type StudyContext, type StudyResult, said, table } from './study.js';
 
-const ownFile = fileURLToPath(new URL('../../../../configs/study/when-worth-it.yaml', import.meta.url));
+const ownFile = scenarioFile('study/when-worth-it.yaml');
 
 /** Of what the engines can do: queues exist and do not grow. */
 const load = 0.5;

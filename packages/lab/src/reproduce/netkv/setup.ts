@@ -1,10 +1,9 @@
-import { fileURLToPath } from 'node:url';
 import type { Measurement } from '../../measure-scenario.js';
+import { scenarioFile } from '../../scenario-files.js';
 import type { ScenarioCase } from '../suite.js';
 import type { Profile } from './published.js';
 
 /** Folder of the suite's scenarios. */
-const configs = fileURLToPath(new URL('../../../../../configs/paper/netkv/', import.meta.url));
 
 const files: Readonly<Record<Profile, string>> = { chatbot: 'chatbot.yaml', rag: 'rag.yaml', long: 'long-context.yaml' };
 
@@ -34,7 +33,11 @@ export interface CaseOptions {
 
 /** A scenario of the folder under a scheduler. */
 export function netkvCase({ profile = 'rag', file = files[profile], scheduler, settings = [], cost }: CaseOptions): ScenarioCase {
-  return { file: `${configs}${file}`, settings: [...schedulers[scheduler], ...settings], ...(cost === undefined ? {} : { cost }) };
+  return {
+    file: scenarioFile(`paper/netkv/${file}`),
+    settings: [...schedulers[scheduler], ...settings],
+    ...(cost === undefined ? {} : { cost }),
+  };
 }
 
 /** Requests of a run, as a setting; `quick` takes a third. */

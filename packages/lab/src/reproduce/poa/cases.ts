@@ -1,22 +1,20 @@
-import { fileURLToPath } from 'node:url';
 import type { MeasureWindow, WindowMeasure } from '../../measure-windows.js';
+import { scenarioFile } from '../../scenario-files.js';
 import { type ReproductionRow, rowOf } from '../rows.js';
 import type { RunsOf, ScenarioCase } from '../suite.js';
-
-const configs = fileURLToPath(new URL('../../../../../configs/paper/poa/', import.meta.url));
 
 export const topologies = ['340b-1p2d', '70b-1p2d', '70b-1p5d'] as const;
 export type TopologyName = (typeof topologies)[number];
 
 /** File of a scenario of the suite. */
-function scenarioFile(name: string): string {
-  return `${configs}${name}.yaml`;
+function caseFile(name: string): string {
+  return scenarioFile(`paper/poa/${name}.yaml`);
 }
 
 /** A closed loop of constant load: the whole of it, and what follows its first burst, which takes a few cycles to spread. */
 export function steadyCase(file: string, inFlight: number, seconds: number, settings: readonly string[] = [], seed?: number): ScenarioCase {
   return {
-    file: scenarioFile(file),
+    file: caseFile(file),
     settings: [`workload.client.phases=${JSON.stringify([{ seconds, inFlight }])}`, ...settings],
     windows: [
       { name: 'whole', fromSeconds: 0, toSeconds: seconds },
@@ -62,7 +60,7 @@ export function spikeCase(file: string, shape: SpikeShape, settings: readonly st
     { name: 'high', fromSeconds: calmSeconds, toSeconds: end },
     { name: 'after', fromSeconds: calmSeconds + publishedSwitchS, toSeconds: end },
   ];
-  return { file: scenarioFile(file), settings: [`workload.client.phases=${JSON.stringify(phases)}`, ...settings], windows, seeds, cost: 4 };
+  return { file: caseFile(file), settings: [`workload.client.phases=${JSON.stringify(phases)}`, ...settings], windows, seeds, cost: 4 };
 }
 
 /** Settings: at the published moment the client moves to a second frontend, and so many permits are lost. */

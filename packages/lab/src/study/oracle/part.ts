@@ -1,12 +1,11 @@
-import { fileURLToPath } from 'node:url';
 import type { Measurement, MeasureTask } from '../../measure-scenario.js';
 import { meanInterval } from '../../reproduce/rows.js';
+import { scenarioFile } from '../../scenario-files.js';
 import type { StudyTable } from '../study.js';
 
 /** Folder of the studies' scenarios. */
-const configs = fileURLToPath(new URL('../../../../../configs/study/', import.meta.url));
-export const oracleFile = `${configs}oracle.yaml`;
-export const incastFile = `${configs}incast.yaml`;
+export const oracleFile = scenarioFile('study/oracle.yaml');
+export const incastFile = scenarioFile('study/incast.yaml');
 
 /** One question of the study: what it needs to run, a table and a sentence about it. */
 export interface StudyPart {
