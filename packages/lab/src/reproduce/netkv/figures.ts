@@ -41,7 +41,7 @@ export function figure1Part(quick: boolean): SuitePart {
       profile,
       scheduler,
       settings: [
-        requests(profile === 'long' ? 800 : 1500, quick),
+        requests(profile === 'long' ? 800 : 1500),
         ...(percent === 20 ? [] : [background(percent)]),
         ...(ratio === 4 ? [] : rules[rule](ratio)),
       ],

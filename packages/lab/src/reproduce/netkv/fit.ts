@@ -116,7 +116,7 @@ class Search {
     const of = (scheduler: 'rr' | 'cla'): Promise<Measurement[]> => {
       const { file, settings } = netkvCase({
         scheduler,
-        settings: [requests(this.#options.requests ?? 4000, false), ...settingsOf(parameters)],
+        settings: [requests(this.#options.requests ?? 8000), ...settingsOf(parameters)],
       });
       return Promise.all(seeds.map((seed) => this.#pool.measure({ file, settings: [...settings, `seed=${seed}`] })));
     };

@@ -41,7 +41,7 @@ export function netkvCase({ profile = 'rag', file = files[profile], scheduler, s
 }
 
 /** Requests of a run, as a setting; `quick` takes a third. */
-export function requests(count: number, quick: boolean): string {
+export function requests(count: number, quick = false): string {
   return `workload.requests=${quick ? Math.ceil(count / 3) : count}`;
 }
 

@@ -18,21 +18,21 @@ import {
 
 const compared = ['rr', 'cla', 'netkv'] as const;
 
-/** RAG at a load in %, as in Table 2. */
-function ragCase(scheduler: Scheduler, load: number, quick: boolean): ScenarioCase {
+/** RAG at a load in %, as in Table 2. At full length also for a quick look: a third of the requests moves the gain by more than its limit. */
+function ragCase(scheduler: Scheduler, load: number): ScenarioCase {
   return netkvCase({
     scheduler,
-    settings: [requests(8000, quick), ...(load === 100 ? [] : [`workload.rateFactor=${load / 100}`])],
+    settings: [requests(8000), ...(load === 100 ? [] : [`workload.rateFactor=${load / 100}`])],
     cost: 2,
   });
 }
 
-export function table2Part(quick: boolean): SuitePart {
+export function table2Part(): SuitePart {
   const rowsAt = ({ load, ...published }: (typeof table2)[number], runsOf: Parameters<SuitePart['evaluate']>[0]): ReproductionRow[] => {
     const runs = {
-      rr: runsOf(ragCase('rr', load, quick)),
-      cla: runsOf(ragCase('cla', load, quick)),
-      netkv: runsOf(ragCase('netkv', load, quick)),
+      rr: runsOf(ragCase('rr', load)),
+      cla: runsOf(ragCase('cla', load)),
+      netkv: runsOf(ragCase('netkv', load)),
     };
     const rows = compared.flatMap((name): ReproductionRow[] => {
       const id = `table2.rag.${load}.${name}`;
@@ -69,7 +69,7 @@ export function table2Part(quick: boolean): SuitePart {
     title: 'Table 2: RAG under load',
     // Core links and the load weight of CLA* were chosen with an eye on all that grows with load here.
     note: 'rest: TTFT without the transfer. gain: reduction of the mean TTFT.',
-    cases: table2.flatMap(({ load }) => compared.map((scheduler) => ragCase(scheduler, load, quick))),
+    cases: table2.flatMap(({ load }) => compared.map((scheduler) => ragCase(scheduler, load))),
     evaluate: (runsOf) => ({
       rows: table2.flatMap((entry) => rowsAt(entry, runsOf)),
       charts: [
@@ -83,7 +83,7 @@ export function table2Part(quick: boolean): SuitePart {
               name,
               group: name,
               kind: 'emulated' as const,
-              points: table2.map(({ load }) => pointOf(load, runsOf(ragCase(name, load, quick)).map(ttftMs))),
+              points: table2.map(({ load }) => pointOf(load, runsOf(ragCase(name, load)).map(ttftMs))),
             },
           ]),
         },
@@ -113,7 +113,7 @@ export function table3Part(quick: boolean): SuitePart {
       scheduler,
       settings: [
         // Near the capacity waits are long and differ much from seed to seed.
-        requests(memory === 'kv151' ? 1200 : tokens > 30_000 ? 3000 : 2000, quick),
+        requests(memory === 'kv151' ? 1200 : tokens > 30_000 ? 3000 : 2000),
         `workload.source.inputTokens={kind: constant, tokens: ${tokens}}`,
         ...(memory === 'kv45' ? [] : ['serving[1].kvBlocks=null']),
       ],
@@ -155,7 +155,7 @@ export function table4Part(quick: boolean): SuitePart {
   const schedulerOf = { cla: 'cla', static: 'static', self: 'self', full: 'netkv' } as const;
   const caseOf = (profile: (typeof table4)[number]['profile'], step: keyof typeof schedulerOf): ScenarioCase =>
     profile === 'rag'
-      ? ragCase(schedulerOf[step], 100, quick)
+      ? ragCase(schedulerOf[step], 100)
       : netkvCase({ profile, scheduler: schedulerOf[step], settings: [requests(profile === 'long' ? 1500 : 4000, quick)] });
   return {
     id: 'table4',
@@ -226,14 +226,14 @@ export function table6Part(quick: boolean): SuitePart {
     id: 'table6',
     title: 'Table 6: share of the transfers by tier, RAG at 100 %',
     note: 'Tiers: 0 same server, 1 same rack, 2 same pod, 3 across pods. by-request: as in Table 3.',
-    cases: names.map((name) => ragCase(name, 100, quick)),
+    cases: names.map((name) => ragCase(name, 100)),
     evaluate: (runsOf) => ({
       rows: names.flatMap((name) =>
         table6[name === 'cla' ? 'cla' : 'netkv'].map((published, tier) =>
           rowOf(
             `table6.${name}.tier${tier}`,
             published,
-            runsOf(ragCase(name, 100, quick)).map((run) => tierPercent(run, tier)),
+            runsOf(ragCase(name, 100)).map((run) => tierPercent(run, tier)),
             'percent',
             name === 'cla' ? 'fit' : name === 'netkv' ? 'prediction' : 'assumed',
           ),
