@@ -21,8 +21,8 @@ const shownElsewhere: readonly (readonly [fault: string, file: string, title: st
   ],
   [
     'outputs of running requests missing from the cache',
-    'packages/kvbm/test/block-pool.test.ts',
-    'counts growth of a running sequence in the cache',
+    'test/field-faults.test.ts',
+    'finds the prompt before and its answer where both were computed',
   ],
   [
     'a number of KV blocks unlike the engine has',
@@ -180,6 +180,66 @@ workload: { source: { kind: trace, file: ${trace} } }
     ]);
     const report = await validateScenario(parseScenario(text, 'long.yaml'));
     expect(report.unservable).toBe(10);
+  });
+});
+
+describe('a session that goes on', () => {
+  const project = createProject();
+  const talk = (serving: string): string => `name: grown
+model: { name: Llama-3.1-8B }
+serving: ${serving}
+router: { policy: kv }
+workload:
+  requests: 60
+  source:
+    kind: sessions
+    sessionArrivals: { kind: constant, ratePerSecond: 0.2 }
+    turns: { kind: constant, tokens: 6 }
+    firstTokens: { kind: constant, tokens: 100 }
+    turnTokens: { kind: constant, tokens: 50 }
+    outputTokens: { kind: constant, tokens: 200 }
+    meanThinkS: 10
+    maxInputTokens: 100000
+    blockTokens: 16
+  sessions: { next: think, meanThinkMs: 400 }
+`;
+  const whole = (tokens: number): number => Math.floor(tokens / 16) * 16;
+  // Of a later turn: the prompt before, its answer less the last token, which has no KV, and 50 new tokens.
+  const earlier = (inputTokens: number): number => inputTokens - 50 - 200;
+
+  it('finds the prompt before and its answer where both were computed', async () => {
+    project.write('grown.yaml', talk('[{ count: 1 }]'));
+    const { summary, query } = await project.runOnShards('grown.yaml');
+    expect(summary).toMatchObject({ completed: 60, faults: [] });
+    const rows = (await query('select input_tokens, cached_tokens_g1 from requests')) as {
+      input_tokens: number;
+      cached_tokens_g1: number;
+    }[];
+    expect(new Set(rows.map(({ input_tokens }) => input_tokens)).size).toBe(6);
+    for (const { input_tokens, cached_tokens_g1 } of rows)
+      expect(cached_tokens_g1, `${input_tokens}`).toBe(input_tokens === 100 ? 0 : whole(earlier(input_tokens) + 199));
+    const stepwise = await project.run('grown.yaml', ['serving[0].passes=stepwise']);
+    expect(stepwise.summary.hitRates).toEqual(summary.hitRates);
+    // Replayed from a trace that names sessions and blocks: the same.
+    const trace = project.path('grown.csv');
+    await writeWorkload(readScenario(project.path('grown.yaml')), trace);
+    expect((await project.run('grown.yaml', [`workload.source={kind: trace, file: ${trace}}`])).summary.fingerprint).toBe(
+      summary.fingerprint,
+    );
+  });
+
+  it('finds the prompt at the prefill engine, which never had the answer, and moves neither to the decode engine that has both', async () => {
+    project.write('apart.yaml', talk('[{ count: 1, role: prefill }, { count: 1, role: decode }]'));
+    const { query } = await project.runOnShards('apart.yaml');
+    const rows = (await query('select input_tokens, cached_tokens_g1, transfer_bytes / 131072 as moved from requests')) as {
+      input_tokens: number;
+      cached_tokens_g1: number;
+      moved: number;
+    }[];
+    for (const { input_tokens, cached_tokens_g1, moved } of rows) {
+      expect(cached_tokens_g1).toBe(input_tokens === 100 ? 0 : whole(earlier(input_tokens)));
+      expect(moved).toBe(input_tokens - (input_tokens === 100 ? 0 : whole(earlier(input_tokens) + 199)));
+    }
   });
 });
 

@@ -43,7 +43,7 @@ export interface EngineBlocksOptions {
 /**
  * Backs the scheduler's block accounting by kvbm's pool. A prompt's blocks can be found by others only once they are computed. Blocks that
  * decoding takes are booked for the engine as a whole, as the scheduler asks for them, and given to their sequence when it ends: until then
- * they are private, so nobody can tell the difference.
+ * they are private, so nobody can tell the difference. Those that a chain goes on to name can be found from then on.
  */
 export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePool> {
   const { prefixCaching, cacheBlocks, eviction, namedEventsOnly } = options;
@@ -115,6 +115,7 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
         pool.tokens[sequence] = tokens;
       }
       try {
+        keepAnswer(state, slot, sequence, tokens);
         releaseSequence(pool, sequence, state.events);
         const beyond = pool.cache.evictableBlocks - cacheBlocks;
         if (beyond > 0) evictCached(pool, beyond, state.events);
@@ -148,6 +149,16 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
       return taken;
     },
   };
+}
+
+/** What decoding has filled of the blocks behind the prompt, as far as the chain goes: the session's next prompt will ask for them. */
+function keepAnswer({ pool, chains, events }: EnginePool, slot: number, sequence: number, tokens: number): void {
+  const chain = chains[slot];
+  if (chain === null || chain === undefined) return;
+  const full = Math.min(chain.length, Math.floor(tokens / pool.blockTokens));
+  if (full <= (pool.identified[sequence] as number)) return;
+  pool.tokens[sequence] = Math.max(pool.tokens[sequence] as number, tokens);
+  commitSequence(pool, sequence, chain, full, events);
 }
 
 const nothing = new Float64Array(0);

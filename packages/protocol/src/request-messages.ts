@@ -15,7 +15,10 @@ import { body, message } from '@braess/kernel';
  * A request is named by its number in the run's workload; times are simulated ns; -1 stands for "does not apply".
  */
 
-/** What identifies a prompt's KV blocks: identities of its full blocks at the engines' block size, chained; undefined when nothing is shared. */
+/**
+ * What identifies a prompt's KV blocks: identities of its full blocks at the engines' block size, chained; undefined when nothing is shared. Where the
+ * session goes on, those of the blocks follow that the answer fills and the next prompt begins with.
+ */
 export type PromptBlocks = Float64Array | undefined;
 
 /** client -> frontend. `deadlineNs` is when the client gives up, -1 for never. */

@@ -67,6 +67,35 @@ export function promptChain(table: RequestTable, row: number, blockTokens: numbe
   return expanded.slice(0, Math.floor(table.inputTokens[row]! / blockTokens));
 }
 
+/**
+ * The same, and behind it the blocks that the answer fills, where the next turn of the session tells them: its prompt goes on from this one, so it names
+ * what lies behind. The last token of an answer has no KV.
+ */
+export function requestChain(table: RequestTable, row: number, blockTokens: number): PromptBlocks {
+  const chain = promptChain(table, row, blockTokens);
+  const next = chain === undefined ? -1 : (turnsOf(table)?.[row] ?? -1);
+  if (chain === undefined || next < 0) return chain;
+  const kept = Math.floor((table.inputTokens[row]! + table.outputTokens[row]! - 1) / blockTokens);
+  if (kept <= chain.length) return chain;
+  const longer = promptChain(table, next, blockTokens);
+  if (longer === undefined || longer.length <= chain.length || chain.some((identity, block) => identity !== longer[block])) return chain;
+  return longer.slice(0, kept);
+}
+
+/** Next row of the same session by row; null where no session goes on. */
+function turnsOf(table: RequestTable): Int32Array | null {
+  let turns = turnsOfTable.get(table);
+  if (turns === undefined) {
+    const { nextTurn } = linkTurns(table);
+    turns = nextTurn.some((row) => row >= 0) ? nextTurn : null;
+    turnsOfTable.set(table, turns);
+  }
+  return turns;
+}
+
+// Follows from the table alone; never state.
+const turnsOfTable = new WeakMap<RequestTable, Int32Array | null>();
+
 /** A number from 0 to `count` - 1 that stays the same for a session, or for a request outside of one. */
 export function hashedChoice(table: RequestTable, row: number, count: number): number {
   const session = table.session[row]!;

@@ -1,7 +1,7 @@
 import type { ActorId, ActorReference, Context } from '@braess/kernel';
 import { submit } from '@braess/protocol';
 import type { ClientOptions } from './client-options.js';
-import { hashedChoice, promptChain } from './client-rows.js';
+import { hashedChoice, requestChain } from './client-rows.js';
 
 /** What the program passes for each client actor. */
 export interface ClientSetup {
@@ -33,7 +33,7 @@ export function submitRow(options: ClientOptions, state: FrontendChoice, context
     frontend as ActorId,
     submit,
     options.submitDelayNs,
-    promptChain(table, row, options.blockTokens),
+    requestChain(table, row, options.blockTokens),
     row,
     table.inputTokens[row]!,
     table.outputTokens[row]!,

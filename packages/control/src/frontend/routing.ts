@@ -168,7 +168,9 @@ function readOverlap(desk: FrontendDesk, state: FrontendState, slot: number): vo
   const { overlap } = desk.settings;
   const chain = state.slots.chains[slot];
   if (overlap === undefined || chain === undefined || chain.length === 0) return;
-  overlap.overlap(state.overlap, chain, desk.overlap);
+  // Behind the prompt's blocks may stand those of its answer.
+  const blocks = Math.floor(state.slots.inputTokens[slot]! / desk.settings.blockTokens);
+  overlap.overlap(state.overlap, chain.length > blocks ? chain.subarray(0, blocks) : chain, desk.overlap);
   desk.view.overlapBlocks = desk.overlap;
 }
 
