@@ -1,10 +1,23 @@
+import { loadPolicy } from '@braess/control';
 import { loadReportWarnings } from './load-report-warnings.js';
 import type { LoadedWorkload } from './load-workload.js';
 import type { ClusterPlan } from './plan.js';
 
 /** What a reader of the results should know before anything runs, one sentence each. */
 export function scenarioWarnings(plan: ClusterPlan, workload: LoadedWorkload): string[] {
-  return [...workloadWarnings(plan, workload), ...loadReportWarnings(plan)];
+  return [...workloadWarnings(plan, workload), ...loadReportWarnings(plan), ...oracleWarnings(plan)];
+}
+
+/** A decode router that asks about the network, and nobody there to answer. */
+function oracleWarnings({ scenario, policies, groups }: ClusterPlan): string[] {
+  const { baseDirectory, decodeRouter, oracle } = policies;
+  if (oracle !== null || !groups.some(({ role }) => role === 'decode')) return [];
+  const { policy } = loadPolicy('router', decodeRouter, { baseDirectory });
+  if (policy.reads?.network !== true) return [];
+  const path = scenario.router.decode === undefined ? 'router' : 'router.decode';
+  return [
+    `${path}: '${policy.name}' asks what moving KV to each engine costs and there is no oracle, so all are as near and as fast; set router.oracle, e.g. to { policy: periodic }`,
+  ];
 }
 
 /** Of the requests: how a trace was read, and what no engine can do as asked. */

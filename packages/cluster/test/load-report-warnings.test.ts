@@ -49,3 +49,23 @@ describe('whoever goes by load reports is warned where no engine sends any', () 
     expect(planCluster(parseScenario(text, 'reports.yaml')).policies.planner.policy).toBe('static');
   });
 });
+
+describe('a decode router that asks about the network is warned where no oracle answers', () => {
+  const told = async (...settings: string[]): Promise<string[]> => {
+    const { warnings } = await validateScenario(parseScenario(text, 'network.yaml', settings));
+    return warnings.filter((warning) => warning.includes('there is no oracle'));
+  };
+
+  it('wherever it is named, and nobody else', async () => {
+    for (const policy of ['netkv', 'netkv-path', 'netkv-joint', 'weighted', 'tier-first', 'zone-first']) {
+      const [warning] = await told(`router.decode={ policy: ${policy} }`);
+      expect(warning).toMatch(`router.decode: '${policy}' asks what moving KV`);
+      expect(await told(`router.decode={ policy: ${policy} }`, 'router.oracle={ policy: static-tier }')).toEqual([]);
+      expect((await told(`router={ policy: ${policy} }`))[0]).toMatch(/^router: /);
+    }
+    for (const policy of ['cla', 'load-aware', 'cache-aware', 'round-robin'])
+      expect(await told(`router.decode={ policy: ${policy} }`)).toEqual([]);
+    // Engines that do both stages move nothing.
+    expect(await told('router={ policy: netkv }', 'serving=[{ count: 2, role: aggregated, tensorParallel: 4 }]')).toEqual([]);
+  });
+});
