@@ -515,6 +515,20 @@ export default defineRouterPolicy({
       ['router.policy=NEAREST', 'router.oracle={policy: FILE}'],
     ],
     [
+      'an oracle that probes with no bytes',
+      'Oracle',
+      'beat(_view, actions) { actions.probe(0, 3, 0, 0); }, answer: () => undefined,',
+      'asked at its beat, threw RangeError: probes with 0 bytes forth and 0 back; it must be whole numbers up to 2^53 - 1, of at least 1 forth',
+      ['router.policy=NEAREST', 'router.oracle={policy: FILE}'],
+    ],
+    [
+      'an oracle that tells a negative cost',
+      'Oracle',
+      'answer(question, answer) { answer.networkCost[question.candidates[0]!] = -1; },',
+      'says networkCost of engine 2 is -1; it must be a number of 0 or more, and finite, or NaN where it is unknown',
+      ['router.policy=NEAREST', 'router.oracle={policy: FILE}'],
+    ],
+    [
       'a planner that orders an engine that does not exist',
       'Planner',
       'timesNs: () => [5e8], plan(_view, actions) { actions.changeRole(99, 1); },',

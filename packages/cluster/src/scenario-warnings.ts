@@ -1,22 +1,37 @@
-import { loadPolicy } from '@braess/control';
+import { type BoundPolicy, loadPolicy, type OraclePolicy, oracleBeatNs } from '@braess/control';
 import { loadReportWarnings } from './load-report-warnings.js';
 import type { LoadedWorkload } from './load-workload.js';
+import { hasOracleActor, linkReportNs } from './network-oracle.js';
 import type { ClusterPlan } from './plan.js';
+import type { Scenario } from './scenario/schema.js';
 
 /** What a reader of the results should know before anything runs, one sentence each. */
 export function scenarioWarnings(plan: ClusterPlan, workload: LoadedWorkload): string[] {
   return [...workloadWarnings(plan, workload), ...loadReportWarnings(plan), ...oracleWarnings(plan)];
 }
 
-/** A decode router that asks about the network, and nobody there to answer. */
+/** A decode router that asks about the network, and nobody there to answer, or nobody who answers in time. */
 function oracleWarnings({ scenario, policies, groups }: ClusterPlan): string[] {
   const { baseDirectory, decodeRouter, oracle } = policies;
-  if (oracle !== null || !groups.some(({ role }) => role === 'decode')) return [];
   const { policy } = loadPolicy('router', decodeRouter, { baseDirectory });
-  if (policy.reads?.network !== true) return [];
+  if (policy.reads?.network !== true || !groups.some(({ role }) => role === 'decode')) return [];
+  if (oracle !== null) return silenceWarnings(scenario, loadPolicy('oracle', oracle, { baseDirectory }));
   const path = scenario.router.decode === undefined ? 'router' : 'router.decode';
   return [
     `${path}: '${policy.name}' asks what moving KV to each engine costs and there is no oracle, so all are as near and as fast; set router.oracle, e.g. to { policy: periodic }`,
+  ];
+}
+
+/** An oracle that counts as ill between two words that it says. */
+function silenceWarnings(scenario: Scenario, bound: BoundPolicy<OraclePolicy>): string[] {
+  const timeoutMs = scenario.router.oracle?.health.timeoutMs;
+  if (timeoutMs === undefined || !hasOracleActor(bound)) return [];
+  const reportNs = linkReportNs(scenario, bound);
+  const spokenMs = Math.min(oracleBeatNs(bound), reportNs ?? Number.POSITIVE_INFINITY) / 1e6;
+  // With a report at each change nobody knows how often it speaks.
+  if (reportNs === 0 || timeoutMs > spokenMs) return [];
+  return [
+    `router.oracle.health.timeoutMs is ${timeoutMs} and '${bound.policy.name}' speaks each ${spokenMs} ms, so it counts as ill in between; set it above, e.g. to ${3 * spokenMs}`,
   ];
 }
 

@@ -69,3 +69,27 @@ describe('a decode router that asks about the network is warned where no oracle 
     expect(await told('router={ policy: netkv }', 'serving=[{ count: 2, role: aggregated, tensorParallel: 4 }]')).toEqual([]);
   });
 });
+
+describe('an oracle that counts as ill between two words that it says', () => {
+  const told = async (oracle: string, ...settings: string[]): Promise<string[]> => {
+    const { warnings } = await validateScenario(
+      parseScenario(text, 'health.yaml', ['router.decode={ policy: netkv }', `router.oracle=${oracle}`, ...settings]),
+    );
+    return warnings.filter((warning) => warning.includes('counts as ill'));
+  };
+
+  it('is told of with its period', async () => {
+    expect((await told('{ policy: periodic, health: { timeoutMs: 1000 } }'))[0]).toMatch(
+      /timeoutMs is 1000 and 'periodic' speaks each 1000 ms/,
+    );
+    expect((await told('{ policy: rtt-median, health: { timeoutMs: 5000 } }'))[0]).toMatch(/'rtt-median' speaks each 10000 ms/);
+    for (const fine of [
+      'periodic, health: { timeoutMs: 1001 }',
+      'exact, health: { timeoutMs: 10 }',
+      'static-tier, health: { timeoutMs: 1 }',
+      'periodic',
+    ])
+      expect(await told(`{ policy: ${fine} }`)).toEqual([]);
+    expect(await told('{ policy: periodic, health: { timeoutMs: 500 } }', 'router.linkReportMs=100')).toEqual([]);
+  });
+});

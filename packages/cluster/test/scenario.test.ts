@@ -89,7 +89,7 @@ describe('a mistake is named with file, line, column, value, what is allowed and
     expect(problems(smallest, ['router.polcy=kv'])[0]).toMatch(/^--set router\.polcy=kv: router\.polcy is no option/);
     expect(problems(smallest, ['serving[1].count=3'])[0]).toContain('use an index from [0] to [0]');
     expect(problems(smallest, ['seed'])[0]).toContain('must have the form path=value');
-    expect(problems(smallest, ['seed.x=1'])[0]).toBe('--set seed.x=1: seed is {"x":1}; must be a number or a text');
+    expect(problems(smallest, ['seed.x=1'])[0]).toBe('--set seed.x=1: seed is {"x":1}; must be a finite number or a text');
   });
 });
 

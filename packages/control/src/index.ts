@@ -26,7 +26,7 @@ export { slotStage } from './frontend/slots.js';
 export type { FrontendCounters, FrontendState } from './frontend/state.js';
 export { type Steering, steerFrontend } from './frontend/steering.js';
 export { NetworkAnswer } from './oracle/network-answer.js';
-export { createOracleKind, type OracleKind, type OracleOptions, type OracleState, type ProbePlace } from './oracle/oracle.js';
+export { createOracleKind, type OracleKind, type OracleOptions, type OracleState, oracleBeatNs, type ProbePlace } from './oracle/oracle.js';
 export { type NetworkSite, networkTiers } from './oracle/site.js';
 export {
   createPlannerKind,

@@ -356,6 +356,17 @@ describe('ranking by tiers', () => {
   });
 });
 
+describe('parameters that leave nothing to decide by, or overflow', () => {
+  it.each([
+    ['weighted', { alpha: 0, gamma: 0 }, /alpha, beta, gamma are all 0, so all candidates cost the same/],
+    ['cla', { cacheWeight: 0, loadWeight: 0 }, /cacheWeight, loadWeight are all 0/],
+    ['weighted', { alpha: 1e308, gamma: 1e308 }, /alpha: .*<=1000000000/],
+    ['netkv-joint', { windowMs: 1e300 }, /windowMs: .*<=3600000/],
+  ])('%s with %j', (name, parameters, message) => {
+    expect(() => router(name, parameters)).toThrow(message);
+  });
+});
+
 describe('an oracle that knows some candidates only', () => {
   const names = ['netkv', 'netkv-static', 'weighted'];
   const none = { tier: -1, bytesPerSecond: Number.NaN, latencyNs: Number.NaN };

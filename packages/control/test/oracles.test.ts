@@ -177,7 +177,10 @@ describe('failing', () => {
     expect(() => oracleOf('rtt-median', { cutsUs: [50, 50] })).toThrow(/cutsUs: .*above the one before/);
     expect(() => oracleOf('rtt-median', { cutsUs: [50] })).toThrow(/tiers: has 3 entries for the 2 classes that 1 cuts make/);
     expect(oracleOf('rtt-median', { cutsUs: [50], tiers: [1, 3] }).parameters).toMatchObject({ cutsUs: [50], tiers: [1, 3] });
-    for (const kind of ['rtt-median', 'active']) expect(() => oracleOf(kind, { seconds: 1e-9 })).toThrow(/seconds: .*0\.1/);
+    for (const kind of ['rtt-median', 'active']) {
+      expect(() => oracleOf(kind, { seconds: 1e-9 })).toThrow(/seconds: .*0\.1/);
+      expect(() => oracleOf(kind, { seconds: 1e9 })).toThrow(/seconds: .*<=3600/);
+    }
   });
 
   it('lying: the slowest tier is idle and all others full, and it says so with a straight face', () => {

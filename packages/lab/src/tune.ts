@@ -1,3 +1,4 @@
+import { dirname, resolve } from 'node:path';
 import { readScenario, type Scenario, traceSetting } from '@braess/cluster';
 import type { ScenarioSummary } from './run-scenario.js';
 import { sweepScenario } from './sweep.js';
@@ -53,15 +54,13 @@ export const defaultGrids: Readonly<Record<string, Readonly<Record<string, reado
 
 /**
  * Searches the weights of a scenario's decode policy on a slice that is not measured: the same scenario with another seed, cut after so many requests.
- * @throws RangeError when the policy has no grid and none is given, the workload is a trace whose slice would be the measured one, or the warm-up outlasts the
- * slice in every run.
+ * @throws RangeError when the policy has no grid and none is given, the slice would be the measured one, or the warm-up outlasts the slice in every run.
  */
 export async function tuneScenario(options: TuneOptions): Promise<Tuning> {
   const { file, aim, requests, seed, out, signal, onPoint, parallel } = options;
   const settings = [...(options.settings ?? []), ...(options.trace === undefined ? [] : [traceSetting(options.trace)])];
   const { scenario } = readScenario(file, settings);
-  if (scenario.workload.source.kind === 'trace' && options.trace === undefined)
-    throw new RangeError('the workload is a trace, whose first requests are those to be measured; tune on another one: --trace FILE');
+  checkSample(options);
   const { policy } = scenario.router.decode ?? scenario.router;
   const path = scenario.router.decode === undefined ? 'router.parameters' : 'router.decode.parameters';
   const fixed = (scenario.router.decode ?? scenario.router).parameters;
@@ -89,6 +88,15 @@ export async function tuneScenario(options: TuneOptions): Promise<Tuning> {
   const valid = points.filter(({ value }) => value !== null);
   const best = valid.length === 0 ? null : valid.reduce((low, point) => (point.value! < low.value! ? point : low));
   return { policy, aim, requests, seed, points, best, interrupted: sweep.interrupted };
+}
+
+/** @throws RangeError where the sample is what is to be measured. */
+function checkSample({ file, seed, settings, trace }: TuneOptions): void {
+  const { seed: measured, workload } = readScenario(file, settings ?? []).scenario;
+  if (workload.source.kind !== 'trace' && trace === undefined && String(measured) === seed)
+    throw new RangeError(`seed '${seed}' is that of the run to be measured; tune on another one: --seed S`);
+  if (workload.source.kind === 'trace' && (trace === undefined || resolve(trace) === resolve(dirname(file), workload.source.file)))
+    throw new RangeError('the workload is a trace, whose first requests are those to be measured; tune on another one: --trace FILE');
 }
 
 function combine(grid: Readonly<Record<string, readonly number[]>>): Record<string, number>[] {

@@ -1,3 +1,4 @@
+import { dirname, join } from 'node:path';
 import { tuneScenario } from '@braess/lab';
 import { queryRun, readSummary } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
@@ -203,11 +204,14 @@ describe('tuning', () => {
     expect(best).toBeNull();
   });
 
-  it('refuses to tune on the trace that is measured, and without a grid', async () => {
+  it('refuses to tune on the seed or trace that is measured, and without a grid', async () => {
     const options = { aim: 'ttft-mean', requests: 10, seed: 'a', out: newFolder() } as const;
     const file = testFile('untuned.yaml', disaggregated);
     await expect(tuneScenario({ ...options, file })).rejects.toThrow("policy 'kv' has no grid of its own (cla, weighted have)");
     const trace = 'workload.source={kind: trace, file: t.csv}';
     await expect(tuneScenario({ ...options, file, settings: [trace] })).rejects.toThrow('tune on another one: --trace FILE');
+    const same = join(dirname(file), 't.csv');
+    await expect(tuneScenario({ ...options, file, settings: [trace], trace: same })).rejects.toThrow('tune on another one: --trace FILE');
+    await expect(tuneScenario({ ...options, file, seed: '1' })).rejects.toThrow("seed '1' is that of the run to be measured");
   });
 });

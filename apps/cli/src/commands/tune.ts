@@ -51,16 +51,18 @@ export function tuneCommand(): Command {
 
 function describe({ policy, points, best, aim, requests, seed }: Tuning): string {
   const names = Object.keys(points[0]?.parameters ?? {});
+  const errors = [...new Set(points.flatMap(({ error }) => (error === null ? [] : [error])))];
   const rows = points.map((point) => [
     ...names.map((name) => String(point.parameters[name])),
     point.ttftMeanMs === null ? '' : fixed(point.ttftMeanMs, 1),
     point.ttftP99Ms === null ? '' : fixed(point.ttftP99Ms, 1),
     point.sloAttainment === null ? '' : fixed(100 * point.sloAttainment, 1),
-    point === best ? 'best' : (point.error ?? ''),
+    point === best ? 'best' : point.error === null ? '' : `(${errors.indexOf(point.error) + 1})`,
   ]);
   const table = textTable([...names, 'TTFT mean ms', 'TTFT p99 ms', 'SLO %', ''], rows);
   const found = best === null ? 'no run was valid' : `best: ${JSON.stringify(best.parameters)}`;
-  return `${table}\n${policy} by ${aim} on ${fixed(requests)} requests of seed '${seed}': ${found}`;
+  const notes = errors.map((error, index) => `(${index + 1}) ${error}\n`).join('');
+  return `${table}\n${notes}${policy} by ${aim} on ${fixed(requests)} requests of seed '${seed}': ${found}`;
 }
 
 function gridValue(text: string): [string, number[]] {

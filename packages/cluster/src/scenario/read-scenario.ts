@@ -74,7 +74,7 @@ function expectation(issue: Issue): string {
     case 'too_big':
       return `must be ${issue.inclusive === false ? 'below' : 'at most'} ${issue.maximum}`;
     case 'invalid_union':
-      return 'must be a number or a text';
+      return 'must be a finite number or a text';
     default:
       return issue.message;
   }

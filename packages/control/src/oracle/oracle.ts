@@ -58,13 +58,17 @@ const defaultBeatNs = 1e9;
 export function createOracleKind(options: OracleOptions): OracleKind {
   const { policy: bound, site, controlDelayNs } = options;
   const { policy, parameters } = bound;
-  const beatNs = checkedBeat(bound);
+  const beatNs = oracleBeatNs(bound);
   let current: { state: OracleState; context: OracleContext } | undefined;
   const random = (): number => (current as NonNullable<typeof current>).context.random('oracle');
   const actions: OracleActions = {
     probe(from, to, forthBytes, backBytes) {
       const { state, context } = current as NonNullable<typeof current>;
       const [source, destination] = [placeOf(options, from), placeOf(options, to)];
+      if (!(isSize(forthBytes) && isSize(backBytes) && forthBytes > 0))
+        throw new RangeError(
+          `probes with ${forthBytes} bytes forth and ${backBytes} back; it must be whole numbers up to 2^53 - 1, of at least 1 forth and 0 back`,
+        );
       const probe = state.probeCount++;
       state.probes.set(probe, { from, to, forthBytes, backBytes });
       context.send(source.prober.id, probeOrder, controlDelayNs, probe, source.node, destination.node, forthBytes, backBytes);
@@ -165,7 +169,8 @@ export function createOracleKind(options: OracleOptions): OracleKind {
   });
 }
 
-function checkedBeat(bound: BoundPolicy<OraclePolicy>): number {
+/** How often an oracle speaks at least while requests are in flight. @throws KernelError `bad-option` for what is no time. */
+export function oracleBeatNs(bound: BoundPolicy<OraclePolicy>): number {
   const beatNs = bound.policy.beatNs?.(bound.parameters) ?? defaultBeatNs;
   if (Number.isSafeInteger(beatNs) && beatNs >= 1) return beatNs;
   throw new KernelError(
@@ -173,6 +178,8 @@ function checkedBeat(bound: BoundPolicy<OraclePolicy>): number {
     `oracle policy '${bound.policy.name}' (${bound.source}) has a beat of ${beatNs} ns; whole ns, at least 1`,
   );
 }
+
+const isSize = (bytes: number): boolean => Number.isSafeInteger(bytes) && bytes >= 0;
 
 function placeOf(options: OracleOptions, engine: number): ProbePlace {
   const place = options.places[engine];

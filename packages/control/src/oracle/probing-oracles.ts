@@ -32,6 +32,7 @@ function median(values: readonly number[]): number {
 
 /** Probes come no closer together: more would measure little but each other. */
 const leastSeconds = 0.1;
+const mostSeconds = 3600;
 
 const idle = new Float64Array(networkTiers);
 
@@ -41,9 +42,9 @@ export const rttMedianOracle = defineOraclePolicy({
   description: 'Pings each pair; the median round trip of a rolling window says the tier. Knows no topology and no load.',
   parameters: z
     .strictObject({
-      seconds: z.number().min(leastSeconds).default(10),
+      seconds: z.number().min(leastSeconds).max(mostSeconds).default(10),
       windowSeconds: z.number().positive().default(60),
-      probeBytes: z.int().positive().default(64),
+      probeBytes: z.int().positive().max(1e12).default(64),
       /** Round trips, us, at which the next tier begins, shortest first. */
       cutsUs: z
         .array(z.number().positive())
@@ -125,9 +126,9 @@ export const activeOracle = defineOraclePolicy({
   description: 'Measures each tier with a transfer of its own between one pair after the other: sees the true share, and takes some of it.',
   parameters: z.strictObject({
     /** Time from one probe of a tier to the next; those of other tiers fall in between. */
-    seconds: z.number().min(leastSeconds).default(10),
+    seconds: z.number().min(leastSeconds).max(mostSeconds).default(10),
     /** Size of a probe, 10^6 bytes. */
-    megabytes: z.number().positive().default(64),
+    megabytes: z.number().min(1e-6).max(1e6).default(64),
     /** Weight of the newest probe in the moving average. */
     weight: z.number().gt(0).max(1).default(0.5),
     ceiling: z.number().gt(0).lt(1).default(0.99),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { defineRouterPolicy, routerStage } from '../../policy/router-policy.js';
-import { byReport, choiceParameters, choose } from './choose.js';
+import { anyWeight, byReport, choiceParameters, choose, weight } from './choose.js';
 
 const reads = { overlap: true, decodeOverlap: true };
 
@@ -35,13 +35,15 @@ export const loadAwareRouter = defineRouterPolicy({
 export const claRouter = defineRouterPolicy({
   name: 'cla',
   description: 'Cache and load: cacheWeight x hit share - loadWeight x (running + queued) / batch, the highest wins.',
-  parameters: z.strictObject({
-    cacheWeight: z.number().nonnegative().default(1),
-    loadWeight: z.number().nonnegative().default(5),
-    /** What load is measured against; default the most sequences the engine takes into a pass. */
-    batch: z.number().positive().optional(),
-    ...choiceParameters,
-  }),
+  parameters: z
+    .strictObject({
+      cacheWeight: weight.default(1),
+      loadWeight: weight.default(5),
+      /** What load is measured against; default the most sequences the engine takes into a pass. */
+      batch: z.number().positive().optional(),
+      ...choiceParameters,
+    })
+    .refine(...anyWeight('cacheWeight', 'loadWeight')),
   reads,
   readsReports: (given) => byReport(given),
   choose(view, request, { cacheWeight, loadWeight, batch, load, ties }, _state, random) {

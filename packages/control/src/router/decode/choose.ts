@@ -11,6 +11,16 @@ export const choiceParameters = {
   ties: z.enum(['random', 'least-loaded', 'first']).default('random'),
 };
 
+/** A weight: beyond the limit sums of costs overflow. */
+export const weight = z.number().nonnegative().max(1e9);
+
+/** For `refine` of parameters with weights: with none of them all candidates cost the same. */
+export const anyWeight = (...names: readonly string[]) =>
+  [
+    (given: object): boolean => names.some((name) => (given as Record<string, unknown>)[name] !== 0),
+    { error: `${names.join(', ')} are all 0, so all candidates cost the same: give one of them a weight, or take the policy random` },
+  ] as const;
+
 export interface ChoiceParameters {
   readonly load: 'account' | 'report';
   readonly ties: 'random' | 'least-loaded' | 'first';

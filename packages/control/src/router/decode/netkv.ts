@@ -92,7 +92,7 @@ export const netkvJointRouter = defineRouterPolicy({
   parameters: z.strictObject({
     ...parameters,
     /** How long decisions are gathered, ms; 0: those of one instant, and whoever waits for room. */
-    windowMs: z.number().min(0).default(5),
+    windowMs: z.number().min(0).max(3.6e6).default(5),
     /** Requests assigned together at most. */
     together: z.int().min(1).max(1024).default(64),
   }),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { defineRouterPolicy, type RouterRequest, type RouterView, routerStage } from '../../policy/router-policy.js';
-import { byReport, choiceParameters, choose } from './choose.js';
+import { anyWeight, byReport, choiceParameters, choose, weight } from './choose.js';
 import { addWorkSeconds } from './costs.js';
 import { moveSeconds } from './moves.js';
 
@@ -14,12 +14,9 @@ export const weightedRouter = defineRouterPolicy({
   name: 'weighted',
   description:
     'alpha x compute (s of queue and next pass) + beta x cache (share of the prompt not held) + gamma x network (s of transfer).',
-  parameters: z.strictObject({
-    alpha: z.number().nonnegative().default(1),
-    beta: z.number().nonnegative().default(0),
-    gamma: z.number().nonnegative().default(1),
-    ...choiceParameters,
-  }),
+  parameters: z
+    .strictObject({ alpha: weight.default(1), beta: weight.default(0), gamma: weight.default(1), ...choiceParameters })
+    .refine(...anyWeight('alpha', 'beta', 'gamma')),
   reads: { network: true, overlap: true, decodeOverlap: true },
   readsReports: (given) => byReport(given),
   choose(view, request, parameters, _state, random) {
