@@ -522,13 +522,6 @@ export default defineRouterPolicy({
       ['router.policy=NEAREST', 'router.oracle={policy: FILE}'],
     ],
     [
-      'an oracle that tells a negative cost',
-      'Oracle',
-      'answer(question, answer) { answer.networkCost[question.candidates[0]!] = -1; },',
-      'says networkCost of engine 2 is -1; it must be a number of 0 or more, and finite, or NaN where it is unknown',
-      ['router.policy=NEAREST', 'router.oracle={policy: FILE}'],
-    ],
-    [
       'a planner that orders an engine that does not exist',
       'Planner',
       'timesNs: () => [5e8], plan(_view, actions) { actions.changeRole(99, 1); },',
