@@ -71,6 +71,25 @@ describe('cluster.fabric.overlap: layers', () => {
     }
   }
 
+  it('a prompt whose prefix comes from a tier is announced when its first layer is computed, not while it waits for its blocks', async () => {
+    const run = await runText(alone, [
+      'cluster.fabric.overlap=layers',
+      'kvTiers.g2={gigabytes: 100}',
+      'serving[0].kvBlocks=260',
+      'workload.requests=24',
+      'workload.source.prefix={groups: 6, popularity: {kind: uniform}, prefixTokens: {kind: constant, tokens: 1600}}',
+    ]);
+    expect(run.completed).toBe(24);
+    const computedNs = '(20 + 0.05 * (input_tokens - cached_tokens_g1 - cached_tokens_g2)) * 1e6';
+    const sql = `select count(*), count(*) filter (where cached_tokens_g2 > 0), max(abs(transfer_start_ns - (prefill_end_ns - ${computedNs} * (1 - 1.0 / ${layers})))) from requests`;
+    const [row] = (await queryRun(run.folder, sql)).rows as number[][];
+    const [requests, fetched, apartNs] = row!.map(Number) as [number, number, number];
+    expect(requests).toBe(24);
+    expect(fetched).toBeGreaterThan(5);
+    // What is between: the frontend chooses, the decode engine asks.
+    expect(apartNs).toBeLessThan(3e6);
+  });
+
   it('prompts of several chunks and independent prompts are announced with their first layer, too', async () => {
     for (const setting of ['serving[0].maxBatchedTokens=500', 'serving[0].prompts=independent']) {
       const whole = await timesOf([setting]);

@@ -182,7 +182,7 @@ function planChunks<Pool>(
   const maximum = engine.rules.maxSequences;
   while (engine.ready.count > 0 && engine.runningCount < maximum && budget > 0) {
     const slot = dequeue(engine.ready);
-    startRunning(engine, slot);
+    startRunning(engine, slot, nowNs, events);
     budget -= addChunk(engine, slot, budget);
   }
   admitWaiting(engine, blocks, nowNs, budget, events);
@@ -213,22 +213,24 @@ function admitWaiting<Pool>(
     if (table.admittedNs[slot]! < 0) {
       table.admittedNs[slot] = nowNs;
       table.cachedTokens[slot] = credit;
-      if (engine.rules.tellsBegin === true && engine.role === engineRole.prefill)
-        addEvent(events, engineEvent.begun, slot, table.id[slot]!, nowNs, 0);
     }
     if (transfer) {
       table.state[slot] = slotState.reserved;
       addEvent(events, engineEvent.reserved, slot, table.id[slot]!, nowNs, credit);
     } else {
-      startRunning(engine, slot);
+      startRunning(engine, slot, nowNs, events);
       budget -= addChunk(engine, slot, budget);
     }
   }
 }
 
-function startRunning<Pool>(engine: EngineState<Pool>, slot: number): void {
-  engine.requests.state[slot] = slotState.prefilling;
+function startRunning<Pool>(engine: EngineState<Pool>, slot: number, nowNs: number, events: EngineEvents): void {
+  const table = engine.requests;
+  table.state[slot] = slotState.prefilling;
   engine.running[engine.runningCount++] = slot;
+  // Not at admission: blocks that come from a tier are waited for in between.
+  if (engine.rules.tellsBegin === true && engine.role === engineRole.prefill && table.preemptions[slot] === 0)
+    addEvent(events, engineEvent.begun, slot, table.id[slot]!, nowNs, 0);
 }
 
 function addChunk<Pool>(engine: EngineState<Pool>, slot: number, budget: number): number {
