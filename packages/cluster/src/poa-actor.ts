@@ -4,10 +4,11 @@ import {
   type PoaHat,
   type PoaOptions,
   type PoaWindow,
-  poaHat,
+  poaHatOfLoads,
   poaOverWindow,
   pushPoa,
   type SaturatingLatency,
+  withRealised,
 } from '@braess/games';
 import { type ActorId, type ActorKind, actorKind, type Context, message, record } from '@braess/kernel';
 import { assignments, clientOutcomes, engineState, scrape, scraped, untilMomentNs } from '@braess/protocol';
@@ -52,9 +53,12 @@ export interface PoaActorSetup {
 interface PendingSnapshot {
   atNs: number;
   inFlight: number;
-  /** Of the workers of that moment. */
-  loads: Int32Array;
-  latencySeconds: number[];
+  inService: number;
+  /** All of it but the latencies. */
+  hat: PoaHat;
+  /** Of those that have ended. */
+  latencySeconds: number;
+  ended: number;
 }
 
 interface EndedRequest {
@@ -138,8 +142,7 @@ export function poaActorKind(options: PoaActorOptions): ActorKind<'poa', keyof t
         for (let index = 0; index < endNs.length; index++) {
           const latencyNs = endNs[index]! - cameNs[index]!;
           state.recent.push({ endNs: endNs[index]!, latencyNs, ttftNs: ttftNs[index]!, itlNs: itlNs[index]! });
-          for (const snapshot of state.pending)
-            if (cameNs[index]! <= snapshot.atNs && endNs[index]! > snapshot.atNs) snapshot.latencySeconds.push(latencyNs / 1e9);
+          noteLatency(state.pending, cameNs[index]!, endNs[index]!);
         }
         closeSnapshots(options, state, context);
         arm(state, context);
@@ -170,7 +173,9 @@ export function poaActorKind(options: PoaActorOptions): ActorKind<'poa', keyof t
 function takeSnapshot(options: PoaActorOptions, state: PoaState, context: Context, inFlight: number): void {
   const atNs = context.now - options.delayNs - 1;
   const loads = workerLoads(state);
-  state.pending.push({ atNs, inFlight, loads, latencySeconds: [] });
+  const hat = poaHatOfLoads(loads, inFlight, options.latency, options.poa);
+  const inService = loads.reduce((sum, load) => sum + load, 0);
+  state.pending.push({ atNs, inFlight, inService, hat, latencySeconds: 0, ended: 0 });
   const fromNs = atNs - options.windowNs;
   const { recent } = state;
   let old = 0;
@@ -179,9 +184,9 @@ function takeSnapshot(options: PoaActorOptions, state: PoaState, context: Contex
   let latencyNs = 0;
   for (const request of recent) latencyNs += request.latencyNs;
   const meanSeconds = recent.length === 0 ? Number.NaN : latencyNs / recent.length / 1e9;
-  const hat = evaluate(options, inFlight, loads, new Float64Array(inFlight).fill(meanSeconds));
-  pushPoa(state.window, atNs, hat);
-  const value = hat.status === 'defined' ? hat.value : Number.NaN;
+  const live = withRealised(hat, meanSeconds, options.poa);
+  pushPoa(state.window, atNs, live);
+  const value = live.status === 'defined' ? live.value : Number.NaN;
   const ttftP99Ms = percentile99(recent, 'ttftNs') / 1e6;
   const itlP99Ms = percentile99(recent, 'itlNs') / 1e6;
   state.live = poaOverWindow(state.window, atNs) ?? Number.NaN;
@@ -203,17 +208,28 @@ function watch(options: PoaActorOptions, state: PoaState, context: Context, atNs
   context.emit(poaLead, state.alarmNs, atNs, state.calm.length === 0 ? Number.NaN : median(state.calm));
 }
 
+/** A request has ended: those pending snapshots that saw it in flight, in order of time, know one more. */
+function noteLatency(pending: readonly PendingSnapshot[], cameNs: number, endNs: number): void {
+  for (let place = pending.length - 1; place >= 0; place--) {
+    const snapshot = pending[place]!;
+    if (snapshot.atNs < cameNs) return;
+    if (snapshot.atNs >= endNs) continue;
+    snapshot.latencySeconds += (endNs - cameNs) / 1e9;
+    snapshot.ended++;
+  }
+}
+
 /** Snapshots of which everything has ended, oldest first. */
 function closeSnapshots(options: PoaActorOptions, state: PoaState, context: Context): void {
+  if (!state.pending.some(({ ended, inFlight }) => ended >= inFlight)) return;
   const open: PendingSnapshot[] = [];
   for (const snapshot of state.pending) {
-    const { atNs, inFlight, loads, latencySeconds } = snapshot;
-    if (latencySeconds.length < inFlight) {
+    const { atNs, inFlight, inService, latencySeconds, ended } = snapshot;
+    if (ended < inFlight) {
       open.push(snapshot);
       continue;
     }
-    const hat = evaluate(options, inFlight, loads, Float64Array.from(latencySeconds.slice(0, inFlight)));
-    const inService = loads.reduce((sum, load) => sum + load, 0);
+    const hat = withRealised(snapshot.hat, latencySeconds / ended, options.poa);
     if (hat.status === 'defined')
       context.emit(poaSnapshot, atNs, hat.value, hat.numeratorSeconds, hat.denominatorSeconds, inFlight, inService);
     else context.emit(poaSnapshot, atNs, Number.NaN, Number.NaN, Number.NaN, inFlight, inService);
@@ -230,26 +246,20 @@ function workerLoads({ loads, decodes }: PoaState): Int32Array {
   return loads.filter((load, engine) => decodes[engine] === 1 || load > 0);
 }
 
-/** PoA-hat of `inFlight` rows: those on a worker by its load, the rest waits upstream. Rows of one worker cost alike, so which is which does not matter. */
-function evaluate(options: PoaActorOptions, inFlight: number, loads: Int32Array, realisedLatencySeconds: Float64Array): PoaHat {
-  if (loads.length === 0) return { status: 'undefined', reason: 'no-workers', rows: inFlight, workersPastPole: 0 };
-  const workerOfRequest = new Int32Array(inFlight).fill(-1);
-  let row = 0;
-  for (let worker = 0; worker < loads.length; worker++) {
-    const end = Math.min(inFlight, row + loads[worker]!);
-    workerOfRequest.fill(worker, row, end);
-    row = end;
-  }
-  const latency = new Array<SaturatingLatency>(loads.length).fill(options.latency);
-  return poaHat({ workerOfRequest, realisedLatencySeconds }, latency, options.poa);
-}
-
-/** Nearest-rank P99 of the values that are there (not below 0); NaN without any. */
+/** Nearest-rank P99 of the values that are there (not below 0); NaN without any. Only the largest hundredth is ever sorted. */
 function percentile99(recent: readonly EndedRequest[], key: 'ttftNs' | 'itlNs'): number {
-  const values = new Float64Array(recent.length);
   let count = 0;
-  for (const request of recent) if (request[key] >= 0) values[count++] = request[key];
-  return count === 0 ? Number.NaN : values.subarray(0, count).sort()[Math.ceil(0.99 * count) - 1]!;
+  for (const request of recent) if (request[key] >= 0) count++;
+  if (count === 0) return Number.NaN;
+  const top = new Float64Array(count - Math.ceil(0.99 * count) + 1).fill(-1);
+  for (const request of recent) {
+    const value = request[key];
+    if (value <= top[0]!) continue;
+    let place = 0;
+    for (; place + 1 < top.length && top[place + 1]! < value; place++) top[place] = top[place + 1]!;
+    top[place] = value;
+  }
+  return top[0]!;
 }
 
 function median(values: readonly number[]): number {

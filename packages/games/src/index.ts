@@ -11,6 +11,7 @@ export * from './network-game.js';
 export * from './oscillation.js';
 export * from './paired-ratio.js';
 export * from './poa-hat.js';
+export * from './poa-loads.js';
 export * from './poa-window.js';
 export * from './price-of-anarchy.js';
 export * from './regime.js';
