@@ -37,7 +37,7 @@ const uncrowded = { own: null, congestion: 'tier' } as const;
 /** By engine; filled and read within one decision, never state. */
 let scratch = new Float64Array(0);
 
-/** The three costs as an oracle tells them, each that it does not tell by the frontend's own sums. */
+/** The three costs as an oracle tells them, each that it does not tell by the frontend's own sums. What weighs nothing is not looked at. */
 function score(view: RouterView, { inputTokens }: RouterRequest, { alpha, beta, gamma }: Weights, reported: boolean): void {
   const { candidates, count, scores, network, overlapBlocks } = view;
   if (scratch.length < scores.length) scratch = new Float64Array(scores.length);
@@ -50,10 +50,14 @@ function score(view: RouterView, { inputTokens }: RouterRequest, { alpha, beta, 
     const engine = candidates[place]!;
     let compute = computeCost === null ? Number.NaN : computeCost[engine]!;
     if (Number.isNaN(compute)) compute = work[engine]!;
-    let cache = cacheCost === null ? Number.NaN : cacheCost[engine]!;
-    if (Number.isNaN(cache)) cache = Math.max(0, 1 - overlapBlocks[engine]! * blockShare);
     let move = networkCost === null ? Number.NaN : networkCost[engine]!;
     if (Number.isNaN(move)) move = scores[engine]!;
-    scores[engine] = alpha * compute + beta * cache + gamma * move;
+    let local = alpha * compute;
+    if (beta !== 0) {
+      let cache = cacheCost === null ? Number.NaN : cacheCost[engine]!;
+      if (Number.isNaN(cache)) cache = Math.max(0, 1 - overlapBlocks[engine]! * blockShare);
+      local += beta * cache;
+    }
+    scores[engine] = local + gamma * move;
   }
 }
