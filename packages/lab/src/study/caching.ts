@@ -133,9 +133,11 @@ async function measureParadox(context: StudyContext, length: readonly string[]) 
       settings: [...common, `workload.source.arrivals.ratePerSecond=${rate}`, ...storage.settings, ...tiers.settings],
     })),
   );
+  const fewerThan = ({ rate, tiers }: (typeof cases)[number]): number =>
+    cases.findIndex((each) => each.rate === rate && each.tiers === tierSets[tierSets.indexOf(tiers) - 1]);
   const rows = cases.map(({ rate, storage, tiers }, index) => {
     const place = tierSets.indexOf(tiers);
-    const smaller = cases.findIndex((each) => each.rate === rate && each.tiers === tierSets[place - 1]);
+    const smaller = fewerThan(cases[index]!);
     const before = smaller < 0 ? null : meanTtft(runs[smaller]!);
     const ttft = meanTtft(runs[index]!);
     const change = before === null ? null : (100 * (ttft - before)) / before;
@@ -153,6 +155,8 @@ async function measureParadox(context: StudyContext, length: readonly string[]) 
   const worst = worse.reduce<(typeof rows)[number] | null>((a, b) => (a === null || (b[6] as number) > (a[6] as number) ? b : a), null);
   const largest = Math.max(...rows.map((row) => (row[6] as number | null) ?? Number.NEGATIVE_INFINITY));
   const steps = rows.filter((row) => row[6] !== null).length;
+  const hitsAt = (place: number): string => said(rows[place]![3] as number, 1);
+  const hits = worst === null ? '' : `${hitsAt(fewerThan(cases[rows.indexOf(worst)]!))} to ${hitsAt(rows.indexOf(worst))}`;
   return {
     table: table(
       'tiers',
@@ -164,7 +168,7 @@ async function measureParadox(context: StudyContext, length: readonly string[]) 
     finding:
       worst === null
         ? `Of ${steps} additions of a tier none raised the mean TTFT by more than 1 % (the largest change was ${said(largest, 1)} %): engines ask a tier how long a fetch would take and compute where that is quicker, which excludes the paradox here.`
-        : `Adding a tier raised the mean TTFT by more than 1 % in ${worse.length} of ${steps} cases, most at ${worst[0]} requests/s with storage ${worst[1]} (${worst[2]}): ${said(worst[6] as number, 0)} %, with more hits and longer waits: Braess's paradox on the emulated tiers.`,
+        : `Adding a tier raised the mean TTFT by more than 1 % in ${worse.length} of ${steps} cases, most at ${worst[0]} requests/s with storage ${worst[1]} (${worst[2]}): ${said(worst[6] as number, 0)} %, while hits went from ${hits} % of the input: Braess's paradox on the emulated tiers.`,
   };
 }
 

@@ -222,8 +222,11 @@ function regimeChart(
   };
 }
 
+/** Percent of the mean TTFT that are worth telling. */
+const leastChange = 0.05;
+
 /** Whether a change is one: beyond its interval, and not nothing. */
-const isSure = ({ change, reach }: Outcome): boolean => reach !== null && Math.abs(change) > Math.max(reach, 0.05);
+const isSure = ({ change, reach }: Outcome): boolean => reach !== null && Math.abs(change) > Math.max(reach, leastChange);
 
 function findingOf(outcomes: readonly Outcome[]): string {
   const sentences = loads.map(({ name }) => {
@@ -240,7 +243,7 @@ function findingOf(outcomes: readonly Outcome[]): string {
   const best = outcomes.filter((each) => isSure(each) && each.change < 0).sort((a, b) => a.change - b.change)[0];
   const verdict =
     best === undefined
-      ? 'No controller shortened TTFT beyond its interval on any load.'
+      ? `No controller shortened TTFT by more than ${leastChange} %, and beyond its interval, on any load.`
       : `The greatest gain beyond its interval: ${best.controller} on ${best.load}, ${signed(best.change)} mean TTFT.`;
   const placement = Math.max(...outcomes.filter(({ controller }) => controller === 'none').map(({ placementPoa }) => placementPoa));
   return `${sentences.join(' ')} ${verdict} Placement at the decode engines was within ${percent(placement - 1)} of the best without any controller: there was that much to gain there, and nothing in the queues that made TTFT long.`;
