@@ -139,6 +139,48 @@ export default defineActorPolicy({
     ]);
   });
 
+  it('with tiers below is named, too: who looks a prompt up there, and who waits for KV from there', async () => {
+    const settings = [
+      'serving[0].count=1',
+      'serving[0].kvBlocks=64',
+      'kvTiers={g2: {gigabytes: 1, latencyUs: 3000}, g4: {gigabytes: 100, latencyUs: 3000}}',
+      'workload.requests=40',
+      'workload.source.arrivals.ratePerSecond=5',
+      'workload.source.inputTokens={kind: constant, tokens: 100}',
+      'workload.source.prefix={groups: 4, popularity: {kind: uniform}, prefixTokens: {kind: constant, tokens: 2048}}',
+    ];
+    const [prefill] = smallEngines as [string];
+    const read = readScenario(project.path('small.yaml'), settings);
+    const { table } = await loadWorkload(read);
+    const model = modelOf(clusterProgram, { plan: planCluster(read), table, seriesNs: 0, alone: true });
+    const run = new Simulation(model, { seed: '1' });
+    const waiting = new Map<string, number>();
+    // A request reaches its engine 0.6 ms after it was sent; the tier of the server answers at once, network storage
+    // some microseconds later, and blocks move for milliseconds.
+    const moments = [600, 602, 604, 606, 608, 610, 612, 614, 1000, 2000, 4000, 8000];
+    for (let sent = 5; sent < 20; sent++)
+      for (const us of moments) {
+        run.runUntil(sent * 200e6 + us * 1e3);
+        for (const sentence of whoWaits({ actorNames: model.actorNames, stateOf: (actor) => run.stateOf(actor) }))
+          if (sentence.includes('KV tier'))
+            waiting.set(sentence.replace(/request \d+/, 'request'), Number(/request (\d+)/.exec(sentence)?.[1]));
+      }
+    expect([...waiting.keys()].sort()).toEqual([
+      `control/frontend0: request waits for ${prefill}, which looks its prompt up in a KV tier (1 have answered)`,
+      `control/frontend0: request waits for ${prefill}, which waits for its KV from a KV tier`,
+    ]);
+    // One that is taken away while a tier moves its blocks waits for ever, is named, and holds nobody else up.
+    const stolen = waiting.get(`control/frontend0: request waits for ${prefill}, which waits for its KV from a KV tier`) as number;
+    const { summary } = await project.run('small.yaml', [
+      ...settings,
+      `actors=[{policy: ${project.folder}/thief.ts, parameters: {request: ${stolen}, atMs: ${200 * (stolen + 1) + 2}}}]`,
+    ]);
+    expect(summary).toMatchObject({ submitted: 40, completed: 39, inFlight: 1, lost: 1 });
+    expect(summary.faults[1]).toBe(
+      `control/frontend0: request ${stolen} waits for ${prefill}, which does not have it (prefill engine, active)`,
+    );
+  });
+
   it('tells waiting for blocks, for KV, for an engine and for a connection apart', async () => {
     const settings = [
       // 32 blocks of 64 tokens hold one prompt of 1,500 tokens and its output, not two.
@@ -183,6 +225,42 @@ export default defineActorPolicy({
   });
 });
 
+describe('a run that --until ends in the middle', () => {
+  it('accounts for every request, whatever it is at: on the way, computed, moved, decoded', async () => {
+    // Two prompts of 8,000 tokens over one NIC of 10 GB/s, the second 50 ms after the first: 104.9 ms alone, shared from then on.
+    const bytes = 8000 * 131_072;
+    const linear = '{kind: linear, prefillMs: 10, prefillMsPerToken: 0, decodeMs: 10, decodeMsPerSequence: 0}';
+    project.write('two.csv', 'arrival_s,input_tokens,output_tokens\n0,8000,5\n0.05,8000,5\n');
+    project.write(
+      'pipe.yaml',
+      `name: pipe
+model: { name: Llama-3.1-8B }
+cluster: { gpusPerServer: 2, serversPerRack: 2, topology: { nicsPerServer: 1, bytesPerSecond: { nic: 10.0e+9 } } }
+serving: [{ count: 2, role: prefill, timing: ${linear} }, { count: 2, role: decode, timing: ${linear} }]
+router: { policy: round-robin }
+workload: { source: { kind: trace, file: two.csv } }
+`,
+    );
+    const { query } = await project.run('pipe.yaml');
+    const rows = (await query('select transfer_start_ns as start, transfer_end_ns as last from requests order by request_id')) as {
+      start: number;
+      last: number;
+    }[];
+    const [first, second] = rows as [(typeof rows)[0], (typeof rows)[0]];
+    expect(second.start - first.start).toBe(50e6);
+    // Max-min shares as they come and go: each 2 S / C - d, and 50 us of notice.
+    for (const { start, last } of rows) expect((last - start) / 1e6).toBeCloseTo((2 * bytes) / 10e6 - 50 + 0.05, 1);
+    const middle = (first.start + first.last) / 2e9;
+    for (const until of [0.00005, 0.0005, first.start / 1e9, middle, first.last / 1e9, (first.last + second.last) / 2e9, 0.25, 0.28, 10]) {
+      const { summary } = await project.run('pipe.yaml', [`untilSeconds=${until}`]);
+      const { submitted, completed, rejected, failed, inFlight, faults } = summary;
+      expect({ until, sum: completed + rejected + failed + inFlight, faults }).toEqual({ until, sum: submitted, faults: [] });
+      if (until === middle) expect([submitted, inFlight]).toEqual([2, 2]);
+      if (until === 10) expect([submitted, completed]).toEqual([2, 2]);
+    }
+  });
+});
+
 describe('times that simulated time cannot hold', () => {
   it.each([
     ['delays.controlUs=0.0001', /delays\.controlUs is 0\.0001 us, less than 1 ns/],
@@ -190,7 +268,7 @@ describe('times that simulated time cannot hold', () => {
     ['faults=[{kind: gpu-speed, atSeconds: 1e12, gpu: pod0/rack0/node0/gpu0, factor: 0}]', /faults\[0\]\.atSeconds is 1000000000000 s/],
     [
       'faults=[{kind: gpu-speed, atSeconds: 1, gpu: pod0/rack0/node0/gpu0, factor: 1e-9}]',
-      /factor is 1e-9; must be 0 \(dead\) or at least/,
+      /factor is 1e-9; must be 0 \(dead, out\) or at least/,
     ],
     ['telemetry.seriesSeconds=1e-6', /seriesSeconds is 0\.000001; must be 0 \(none\) or at least 0\.001/],
   ])('%s is refused by its place', (setting, message) => {

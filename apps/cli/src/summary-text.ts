@@ -84,13 +84,26 @@ export function sweepText(sweep: Sweep): string {
   const points = sweep.points.flatMap(({ summary }) => (summary === null ? [] : [summary]));
   const hasSlo = points.every(({ goodput }) => goodput !== null);
   const values = points.map((summary) => (hasSlo ? (summary.goodput as number) : (summary.ttftMs?.p99 ?? 0)));
-  const chart =
-    values.length < 2 ? '' : `\n${hasSlo ? 'goodput (requests/s)' : 'TTFT p99 (ms)'} over the points\n${plot(values, { height: 8 })}`;
+  const drawn = sweep.isScale && values.length > 1;
+  const chart = drawn
+    ? `\n${hasSlo ? 'goodput (requests/s)' : 'TTFT p99 (ms)'} over the points\n${plot(stretched(values), { height: 8 })}`
+    : '';
   return `${table}${chart}\n${kneeText(sweep, hasSlo)}`;
+}
+
+/** Straight lines between the points, which the plot would draw a column apart. */
+function stretched(values: readonly number[]): number[] {
+  const columns = Math.max(values.length, 60);
+  return Array.from({ length: columns }, (_, column) => {
+    const at = (column * (values.length - 1)) / (columns - 1);
+    const [before, after] = [values[Math.floor(at)] as number, values[Math.ceil(at)] as number];
+    return before + (at - Math.floor(at)) * (after - before);
+  });
 }
 
 function kneeText(sweep: Sweep, hasSlo: boolean): string {
   if (!hasSlo) return 'no SLO in the scenario (workload.slo), so no knee';
+  if (!sweep.isScale) return 'no knee: the values are no numbers that rise or fall';
   if (sweep.knee < 0) return `not even the first point keeps the SLO for ${100 * sweep.sloShare} % of the requests`;
   const { value } = sweep.points[sweep.knee] as SweepPoint;
   const last = sweep.knee === sweep.points.length - 1;

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import type { TraceReport, TraceStatistics } from '@braess/workload';
 import { describe, expect, it } from 'vitest';
@@ -112,5 +113,22 @@ describe('braess trace', () => {
     const { code, out, err } = await braess(words);
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toContain(message);
+  });
+});
+
+describe('braess validate --write-trace', () => {
+  it('makes a plain trace of any format that has the same statistics, to the last digit', async () => {
+    const mooncake = fileURLToPath(new URL('../../../configs/fixtures/mooncake-trace.jsonl', import.meta.url));
+    const rows = Array.from({ length: 30 }, (_, row) => `2023-11-16 18:${String(10 + row)}:00.1234567,${100 + 7 * row},${5 + row}`);
+    const azure = folder.file('azure.csv', `TIMESTAMP,ContextTokens,GeneratedTokens\n${rows.join('\n')}\n`);
+    const scenario = folder.file('any.yaml', 'serving: [{ count: 1 }]\nworkload: { source: { kind: trace, file: none } }\n');
+    for (const given of [mooncake, azure]) {
+      const copy = folder.path('copy.csv.gz');
+      const { code, err } = await braess(['validate', scenario, '--trace', given, '--write-trace', copy]);
+      expect({ code, err }).toEqual({ code: 0, err: '' });
+      const [read, written] = [await traced(given), await traced(copy)];
+      expect(written.report.format).toBe('plain');
+      expect(written.statistics).toEqual(read.statistics);
+    }
   });
 });

@@ -62,6 +62,26 @@ describe('a mistake is named with file, line, column, value, what is allowed and
       smallest.replace('count: 2', 'count: 2\n    timing: { kind: roofline, profile: fast }'),
       'is "fast", no known engine profile',
     ],
+    [
+      'a map without its kind, and a key that stands elsewhere',
+      `${smallest}  client: { timeoutMs: 1 }\n`,
+      'test.yaml:6:3: workload.client.kind is missing; must be one of open-loop, closed-loop, policy; timeoutMs is none of its options, there is workload.retry.timeoutMs',
+    ],
+    [
+      'an option of another place',
+      `${smallest}router: { seriesSeconds: 1 }\n`,
+      'test.yaml:6:11: router.seriesSeconds is no option; there is telemetry.seriesSeconds; options here: admission,',
+    ],
+    [
+      'a value that is neither of two things',
+      `${smallest}telemetry: { poa: { slopeSeconds: 1, slotsPerWorker: many } }\n`,
+      'telemetry.poa.slotsPerWorker is "many"; must be a whole number or unlimited',
+    ],
+    [
+      'a tier too slow for simulated time',
+      `${smallest}faults: [{ kind: tier-speed, atSeconds: 1, tier: storage/g4, factor: 1.0e-12 }]\n`,
+      'faults[0].factor is 1e-12; must be 0 (dead, out) or at least 0.000001',
+    ],
     ['not YAML', 'serving: [', 'test.yaml:1:11: not valid YAML'],
     ['a list instead of a map', '- 1\n', 'test.yaml:1:1: a scenario must be a map of sections'],
     ['a key twice', 'serving: []\nserving: []\n', 'test.yaml:2:1: not valid YAML: Map keys must be unique'],
@@ -89,7 +109,7 @@ describe('a mistake is named with file, line, column, value, what is allowed and
     expect(problems(smallest, ['router.polcy=kv'])[0]).toMatch(/^--set router\.polcy=kv: router\.polcy is no option/);
     expect(problems(smallest, ['serving[1].count=3'])[0]).toContain('use an index from [0] to [0]');
     expect(problems(smallest, ['seed'])[0]).toContain('must have the form path=value');
-    expect(problems(smallest, ['seed.x=1'])[0]).toBe('--set seed.x=1: seed is {"x":1}; must be a finite number or a text');
+    expect(problems(smallest, ['seed.x=1'])[0]).toBe('--set seed.x=1: seed is {"x":1}; must be a whole number or a text');
   });
 });
 

@@ -28,7 +28,9 @@ export interface SweepPoint {
 export interface Sweep {
   readonly path: string;
   readonly points: readonly SweepPoint[];
-  /** Index of the last point, in order, up to which every run keeps the SLO for `sloShare` of its requests; -1: none, or no SLO. */
+  /** Whether the values are numbers that rise, or fall: of others no point comes before another. */
+  readonly isScale: boolean;
+  /** Index of the last point, in order, up to which every run keeps the SLO for `sloShare` of its requests; -1: none, no SLO, or no scale. */
   readonly knee: number;
   readonly sloShare: number;
   readonly interrupted: boolean;
@@ -69,10 +71,18 @@ export async function sweepScenario(options: SweepOptions): Promise<Sweep> {
         }
       }),
     );
-    return { path, points, knee: kneeOf(points), sloShare, interrupted: signal?.aborted === true };
+    const isScale = areScale(values);
+    return { path, points, isScale, knee: isScale ? kneeOf(points) : -1, sloShare, interrupted: signal?.aborted === true };
   } finally {
     await pool.destroy();
   }
+}
+
+/** Whether texts are numbers, each larger than the one before, or each smaller. */
+export function areScale(values: readonly string[]): boolean {
+  const numbers = values.map((value) => (value.trim() === '' ? Number.NaN : Number(value)));
+  const steps = numbers.slice(1).map((number, index) => Math.sign(number - (numbers[index] as number)));
+  return numbers.every(Number.isFinite) && steps.every((step) => step !== 0 && step === steps[0]);
 }
 
 /** The last point before the SLO is first missed. */

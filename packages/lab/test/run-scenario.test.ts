@@ -1,6 +1,6 @@
 import { parseScenario, validateScenario } from '@braess/cluster';
 import { RunObserver } from '@braess/kernel';
-import { conservationFaults, countWindows, kneeOf } from '@braess/lab';
+import { areScale, conservationFaults, countWindows, kneeOf } from '@braess/lab';
 import { explainRequest, queryRun, readManifest } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
 import { aggregated, disaggregated, essence, runText } from './small-runs.js';
@@ -228,6 +228,15 @@ describe('sweeps and windows', () => {
     const point = (sloAttainment: number | null) => ({ summary: { sloAttainment } as never });
     expect(kneeOf([point(1), point(0.95), point(0.5), point(0.99)])).toBe(1);
     expect(kneeOf([point(0.2)])).toBe(-1);
+    expect(['1,2,3', '9,5', '2', 'kv,random', '1,1', '1,3,2', '1,'].map((values) => areScale(values.split(',')))).toEqual([
+      true,
+      true,
+      true,
+      false,
+      false,
+      false,
+      false,
+    ]);
     expect(kneeOf([point(null)])).toBe(-1);
   });
 

@@ -41,7 +41,7 @@ function problemsOf(issue: Issue, document: ScenarioDocument): ScenarioProblem[]
     return issue.keys.map((key) => ({
       place: placeOf(document, [...issue.path, key]),
       path: pathText([...issue.path, key]),
-      message: `is no option; ${didYouMean(key, allowed) === '' ? '' : `${didYouMean(key, allowed).slice(2)} `}options here: ${allowed.join(', ')}`,
+      message: `is no option; ${hintFor(key, allowed, issue.path)}options here: ${allowed.join(', ')}`,
     }));
   }
   return [{ place: placeOf(document, issue.path), path: pathText(issue.path), message: explain(issue, document) }];
@@ -49,6 +49,7 @@ function problemsOf(issue: Issue, document: ScenarioDocument): ScenarioProblem[]
 
 function explain(issue: Issue, document: ScenarioDocument): string {
   const value = valueAt(document.value, issue.path);
+  if (value === undefined && isDiscriminator(issue)) return missingKind(issue.path, document);
   // A check over several keys, of which this one has its default: what is missing would have been told by its type.
   if (value === undefined && issue.code === 'custom') return `is left to its default; ${expectation(issue)}`;
   if (value === undefined) return `is missing; ${expectation(issue)}`;
@@ -59,8 +60,62 @@ function explain(issue: Issue, document: ScenarioDocument): string {
     const kinds = kindsAt(issue.path, document);
     return `${is}; must be one of ${kinds.join(', ')}${typeof value === 'string' ? didYouMean(value, kinds) : ''}`;
   }
-  return `${is}; ${expectation(issue)}`;
+  return `${is}; ${issue.code === 'invalid_union' ? `must be ${choicesAt(issue.path, document)}` : expectation(issue)}`;
 }
+
+function isDiscriminator(issue: Issue): boolean {
+  return issue.code === 'invalid_union' && 'discriminator' in issue && issue.discriminator !== undefined;
+}
+
+/** What the kinds are, and where keys belong that none of them has. */
+function missingKind(path: readonly PropertyKey[], document: ScenarioDocument): string {
+  const holder = path.slice(0, -1);
+  const allowed = allowedKeys(holder, document);
+  const strangers = Object.keys(valueAt(document.value, holder) as object).filter((key) => !allowed.includes(key));
+  const hints = strangers.map((key) => `; ${key} is none of its options${elsewhere(key, path)}`);
+  return `is missing; must be one of ${kindsAt(path, document).join(', ')}${hints.join('')}`;
+}
+
+/** The nearest option here, or where the option of that name stands. */
+function hintFor(key: string, allowed: readonly string[], path: readonly PropertyKey[]): string {
+  const near = didYouMean(key, allowed);
+  const place = elsewhere(key, path);
+  return near !== '' ? `${near.slice(2)} ` : place === '' ? '' : `${place.slice(2)}; `;
+}
+
+/** `, there is workload.retry.timeoutMs`, for a key that stands elsewhere: in the same section, else anywhere; of several the first two. */
+function elsewhere(key: string, [section]: readonly PropertyKey[]): string {
+  const all = [...new Set(placesOf(key, scenarioJsonSchema(), '', 0))];
+  const near = all.filter((place) => place.startsWith(`${String(section)}.`));
+  const places = near.length > 0 ? near : all;
+  return places.length === 0 ? '' : `, there is ${places.slice(0, 2).join(' and ')}`;
+}
+
+function placesOf(key: string, schema: JsonSchema, path: string, depth: number): string[] {
+  if (depth > 8) return [];
+  const below = Object.entries((schema.properties ?? {}) as Record<string, JsonSchema>).flatMap(([name, inner]) => {
+    const place = path === '' ? name : `${path}.${name}`;
+    return [...(name === key ? [place] : []), ...placesOf(key, inner, place, depth + 1)];
+  });
+  const items = schema.items === undefined ? [] : placesOf(key, schema.items as JsonSchema, `${path}[]`, depth + 1);
+  const choices = ((schema.oneOf ?? schema.anyOf ?? []) as JsonSchema[]).flatMap((choice) => placesOf(key, choice, path, depth + 1));
+  return [...below, ...items, ...choices];
+}
+
+/** What a value may be that is one of several things: `a whole number or unlimited`. */
+function choicesAt(path: readonly PropertyKey[], document: ScenarioDocument): string {
+  const texts = schemasAt(path, document).map((schema) =>
+    schema.const !== undefined ? String(schema.const) : (schemaTypeNames[String(schema.type)] ?? String(schema.type)),
+  );
+  return [...new Set(texts)].join(' or ');
+}
+
+const schemaTypeNames: Readonly<Record<string, string>> = {
+  integer: 'a whole number',
+  number: 'a number',
+  string: 'a text',
+  object: 'a map',
+};
 
 function expectation(issue: Issue): string {
   switch (issue.code) {
@@ -73,8 +128,6 @@ function expectation(issue: Issue): string {
       return `must be ${issue.inclusive === false ? 'above' : 'at least'} ${issue.minimum}`;
     case 'too_big':
       return `must be ${issue.inclusive === false ? 'below' : 'at most'} ${issue.maximum}`;
-    case 'invalid_union':
-      return 'must be a finite number or a text';
     default:
       return issue.message;
   }

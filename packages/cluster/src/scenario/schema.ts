@@ -301,17 +301,19 @@ const routerSchema = z.strictObject({
   maxInFlight: count('Requests in flight at most').default(4_194_304),
 });
 
+/** Slower still, what is under way would not end within simulated time. */
+const speedFactor = z
+  .number()
+  .min(0)
+  .max(1)
+  .refine((factor) => factor === 0 || factor >= 1e-6, 'must be 0 (dead, out) or at least 0.000001');
+
 const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('gpu-speed'),
     atSeconds: z.number().min(0),
     gpu: z.string().describe('Place, e.g. pod0/rack0/node0/gpu0'),
-    factor: z
-      .number()
-      .min(0)
-      .max(1)
-      .refine((factor) => factor === 0 || factor >= 1e-6, 'must be 0 (dead) or at least 0.000001')
-      .describe('1 healthy, 0 dead'),
+    factor: speedFactor.describe('1 healthy, 0 dead'),
   }),
   z.strictObject({
     kind: z.literal('link-share'),
@@ -324,7 +326,7 @@ const faultSchema = z.discriminatedUnion('kind', [
     kind: z.literal('tier-speed'),
     atSeconds: z.number().min(0),
     tier: z.string().describe('Place of a KV tier, e.g. pod0/rack0/node0/g2, or storage/g4'),
-    factor: z.number().min(0).max(1).describe('Share of its bandwidth that is left; 0: it is out, and what DRAM or NVMe held is lost'),
+    factor: speedFactor.describe('Share of its bandwidth that is left; 0: it is out, and what DRAM or NVMe held is lost'),
   }),
   z.strictObject({
     kind: z.literal('telemetry-loss'),

@@ -116,7 +116,7 @@ export function mergeSummaries(into: SummaryState, from: SummaryState): void {
 /** The summary of what was added. `simulatedNs` is the length of the run (default: the last outcome or arrival), `itl` every gap. */
 export function finishSummary(state: SummaryState, itl: LatencyHistogram, simulatedNs = state.lastNs): RunSummary {
   const { measured, outcomes } = state;
-  const seconds = Math.max(simulatedNs - state.warmupNs, 0) * 1e-9;
+  const seconds = Math.max(simulatedNs - state.warmupNs, 0) / 1e9;
   const rate = (count: number): number => (seconds > 0 ? count / seconds : 0);
   const hit = (tier: number): number => (measured.inputTokens > 0 ? measured.cached[tier]! / measured.inputTokens : 0);
   const hasSlo = state.slo !== null || state.tenantSlos.size > 0;
@@ -127,7 +127,7 @@ export function finishSummary(state: SummaryState, itl: LatencyHistogram, simula
     rejected: outcomes[OUTCOME.rejected]!,
     failed: outcomes[OUTCOME.failed]!,
     inFlight: outcomes[OUTCOME.inFlight]!,
-    simulatedSeconds: simulatedNs * 1e-9,
+    simulatedSeconds: simulatedNs / 1e9,
     requestsPerSecond: rate(measured.completed),
     outputTokensPerSecond: rate(measured.outputTokens),
     goodput: hasSlo ? rate(measured.good) : null,
