@@ -7,7 +7,16 @@ import type { Scenario } from './scenario/schema.js';
 
 /** What a reader of the results should know before anything runs, one sentence each. */
 export function scenarioWarnings(plan: ClusterPlan, workload: LoadedWorkload): string[] {
-  return [...workloadWarnings(plan, workload), ...loadReportWarnings(plan), ...oracleWarnings(plan)];
+  return [...workloadWarnings(plan, workload), ...loadReportWarnings(plan), ...oracleWarnings(plan), ...waitWarnings(plan)];
+}
+
+/** A longest wait where nothing makes a request wait that it could let go. */
+function waitWarnings({ scenario: { router } }: ClusterPlan): string[] {
+  const { longestWaitMs, utilisationCap, nearPriority } = router.decode ?? {};
+  if (longestWaitMs === undefined || utilisationCap !== undefined || nearPriority !== undefined) return [];
+  return [
+    'router.decode.longestWaitMs does nothing: it lifts utilisationCap and nearPriority, and neither is set; set one of them, or leave it out',
+  ];
 }
 
 /** A decode router that asks about the network, and nobody there to answer, or nobody who answers in time. */

@@ -93,3 +93,16 @@ describe('an oracle that counts as ill between two words that it says', () => {
     expect(await told('{ policy: periodic, health: { timeoutMs: 500 } }', 'router.linkReportMs=100')).toEqual([]);
   });
 });
+
+describe('a longest wait that lifts nothing', () => {
+  it('is told of', async () => {
+    const told = async (decode: string): Promise<string[]> =>
+      (await validateScenario(parseScenario(text, 'wait.yaml', [`router.decode={ policy: cla, ${decode} }`]))).warnings.filter((warning) =>
+        warning.includes('longestWaitMs does nothing'),
+      );
+    expect(await told('longestWaitMs: 100')).toHaveLength(1);
+    expect(await told('longestWaitMs: 100, utilisationCap: 0.8')).toEqual([]);
+    expect(await told('longestWaitMs: 100, nearPriority: 1')).toEqual([]);
+    expect(await told('utilisationCap: 0.8')).toEqual([]);
+  });
+});
