@@ -76,6 +76,22 @@ describe('braess bench', () => {
     expect(out.trimEnd().split('\n')).toHaveLength(1);
   });
 
+  it('poa prints what the PoA actor takes of two runs', async () => {
+    const { code, out, err } = await braess(['bench', 'poa', '--requests', '300', '--json']);
+    expect(code, err).toBe(0);
+    const { rows, targetPercent } = JSON.parse(out) as {
+      rows: { runMs: number; actorMs: number; percent: number }[];
+      targetPercent: number;
+    };
+    expect(targetPercent).toBe(5);
+    expect(rows).toHaveLength(2);
+    for (const { runMs, actorMs, percent } of rows) {
+      expect(actorMs).toBeGreaterThan(0);
+      expect(actorMs).toBeLessThan(runMs);
+      expect(percent).toBeCloseTo((100 * actorMs) / runMs, 9);
+    }
+  });
+
   it.each([
     [['--actors', '0'], "option '--actors <N>' argument '0' is invalid. It must be a whole number from 1 to 2000000."],
     [['--actors', '1.5'], "option '--actors <N>' argument '1.5' is invalid. It must be a whole number from 1 to 2000000."],

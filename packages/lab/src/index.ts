@@ -1,4 +1,5 @@
 export * from './bench-job.js';
+export * from './bench-poa.js';
 export * from './counterfactual.js';
 export { type Measurement, type MeasureTask, measureScenario } from './measure-scenario.js';
 export type { MeasureWindow, WindowMeasure } from './measure-windows.js';

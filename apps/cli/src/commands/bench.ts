@@ -10,6 +10,7 @@ import { gridCommand } from './bench-grid.js';
 import { growthCommand } from './bench-growth.js';
 import { jobCommand } from './bench-job.js';
 import { pholdCommand } from './bench-phold.js';
+import { poaShareCommand } from './bench-poa.js';
 import { queuesCommand } from './bench-queues.js';
 import { startupCommand } from './bench-startup.js';
 
@@ -27,6 +28,7 @@ export function benchCommand(logger: Logger): Command {
     jobCommand(),
     decideCommand(),
     gamesCommand(),
+    poaShareCommand(),
   ])
     command.addCommand(child.addHelpText('after', exitCodeHelp));
   return command
