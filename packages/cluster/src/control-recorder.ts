@@ -1,5 +1,6 @@
-import { type ControllerChangeBody, engineRole, engineStatus, isMoving } from '@braess/control';
+import type { ControllerChangeBody } from '@braess/control';
 import type { RunRecord } from '@braess/kernel';
+import { engineRole, engineStatus, isMoving } from '@braess/protocol';
 import { appendDecision, appendSample, DECISION_KIND, emptyDecisionRecord, type RunTables, SERIES_METRICS } from '@braess/telemetry';
 
 /** Number of each series by its name. */
@@ -11,7 +12,7 @@ export function nameId(names: string[], name: string): number {
   return known >= 0 ? known : names.push(name) - 1;
 }
 
-const roleNames = ['aggregated', 'prefill', 'decode'];
+const roleNames = Object.keys(engineRole); // In the order of their numbers.
 
 /** Records of planners and controllers: few, and each a decision of its own. */
 export class ControlRecorder {

@@ -11,8 +11,7 @@ import {
   withRealised,
 } from '@braess/games';
 import { type ActorId, type ActorKind, actorKind, type Context, message, record } from '@braess/kernel';
-import { assignments, clientOutcomes, engineState, scrape, scraped, untilMomentNs } from '@braess/protocol';
-import { engineRole, engineStatus } from '@braess/serving';
+import { assignments, clientOutcomes, engineRole, engineState, engineStatus, scrape, scraped, untilMomentNs } from '@braess/protocol';
 
 /**
  * A snapshot of all in flight at `atNs`, once the last of them has ended: PoA-hat with realised latencies, its parts in seconds, and what was in

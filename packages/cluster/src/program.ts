@@ -15,7 +15,8 @@ import {
 import { buildTopology, declareChunkFabric, fabricKind, type Topology } from '@braess/fabric';
 import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
 import type { MeasureListener } from '@braess/protocol';
-import { type EngineKind, engineKind, engineRole, type GpuKind, gpuKind } from '@braess/serving';
+import { engineRole } from '@braess/protocol';
+import { type EngineKind, engineKind, type GpuKind, gpuKind } from '@braess/serving';
 import { type ClientOptions, clientKind, type RequestTable } from '@braess/workload';
 import { backgroundOf } from './background.js';
 import { type Delays, declareLookahead, delaysOf } from './cell-delays.js';

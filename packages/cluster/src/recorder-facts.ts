@@ -1,5 +1,5 @@
-import { engineRole } from '@braess/control';
 import { buildTopology, linkName, type Topology } from '@braess/fabric';
+import { engineRole } from '@braess/protocol';
 import type { RequestTable } from '@braess/workload';
 import { clientAnswers, mayLeaveRequests } from './client-plan.js';
 import type { ClusterPlan, GroupPlan } from './plan.js';

@@ -1,7 +1,8 @@
 import { type FrontendState, slotStage } from '@braess/control';
 import { modelOf, Simulation } from '@braess/kernel';
 import { availableBlocks } from '@braess/kvbm';
-import { type EngineActorState, type EngineState, engineRole, engineStatus, slotState } from '@braess/serving';
+import { engineRole, engineStatus } from '@braess/protocol';
+import { type EngineActorState, type EngineState, slotState } from '@braess/serving';
 import { type CareClientState, clientPhase, type RequestTable } from '@braess/workload';
 import type { EnginePool } from './engine-blocks.js';
 import type { ClusterPlan } from './plan.js';

@@ -1,8 +1,7 @@
 import { type PoaActorOptions, poaActorKind } from '@braess/cluster';
 import { affineLatency, PUBLISHED_POA_OPTIONS } from '@braess/games';
 import { actorKind, defineProgram, message, modelOf, Simulation } from '@braess/kernel';
-import { assignments, clientOutcomes, engineState, untilMomentNs } from '@braess/protocol';
-import { engineRole, engineStatus } from '@braess/serving';
+import { assignments, clientOutcomes, engineRole, engineState, engineStatus, untilMomentNs } from '@braess/protocol';
 import { describe, expect, it } from 'vitest';
 
 const s = 1e9;

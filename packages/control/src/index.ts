@@ -1,3 +1,4 @@
+export { engineRole, engineStatus, isMoving } from '@braess/protocol';
 export {
   type ControllerChangeBody,
   type ControllerKind,

@@ -27,7 +27,7 @@ export const loadReport = message('loadReport', [
   'totalBlocks',
 ]);
 
-/** planner -> engine: take another role (0 aggregated, 1 prefill, 2 decode): drain, then switch for `switchNs`. */
+/** planner -> engine: take another role (of `engineRole`): drain, then switch for `switchNs`. */
 export const changeRole = message('changeRole', ['role', 'switchNs']);
 
 /** planner -> engine: start serving in a role after `startNs`. */
@@ -36,5 +36,30 @@ export const startEngine = message('startEngine', ['role', 'startNs']);
 /** planner -> engine: drain, then be off until the next start; its GPUs are free for others. */
 export const stopEngine = message('stopEngine', []);
 
-/** engine -> frontends, planner: the engine's role and status changed (status codes of the serving package). */
+/** What an engine does with a request: all of it, the prompt only, or the tokens after a KV transfer. */
+export const engineRole = { aggregated: 0, prefill: 1, decode: 2 } as const;
+
+/** Whether an engine takes work. A dead one comes back when its GPU does, one that is off when it is told to. */
+export const engineStatus = {
+  active: 0,
+  draining: 1,
+  switching: 2,
+  starting: 3,
+  dead: 4,
+  off: 5,
+  /** As others are told: it drains, and nothing goes on until KV that waits there is fetched. Its end is in the hands of others. */
+  drainingHeld: 6,
+} as const;
+
+/** Whether it goes on with what it has and takes nothing new. */
+export function isDraining(status: number): boolean {
+  return status === engineStatus.draining || status === engineStatus.drainingHeld;
+}
+
+/** Whether it drains, switches or starts: on its way to something else. */
+export function isMoving(status: number): boolean {
+  return isDraining(status) || status === engineStatus.switching || status === engineStatus.starting;
+}
+
+/** engine -> frontends, planner: the engine's role (of `engineRole`) and status (of `engineStatus`) changed. */
 export const engineState = message('engineState', ['engine', 'role', 'status']);

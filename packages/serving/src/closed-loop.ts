@@ -1,6 +1,7 @@
+import { engineRole } from '@braess/protocol';
 import { type BlockAccounting, blocksRefused, type CountingPool, countingBlocks, createCountingPool } from './blocks.js';
 import { advance, nextEventNs, submit } from './engine.js';
-import { createEngine, type EngineRules, engineRole } from './engine-state.js';
+import { createEngine, type EngineRules } from './engine-state.js';
 import { clearEvents, createEvents, engineEvent } from './events.js';
 import type { TimingModel } from './timing.js';
 

@@ -1,5 +1,6 @@
+import { engineRole } from '@braess/protocol';
 import type { BlockAccounting } from './blocks.js';
-import { computedTokens, type EngineState, engineRole, freeSlot, heldBlocks, slotState } from './engine-state.js';
+import { computedTokens, type EngineState, freeSlot, heldBlocks, slotState } from './engine-state.js';
 import { addEvent, addStretch, type EngineEvents, engineEvent } from './events.js';
 
 /** Moves the decode state over `passes` passes; blocks for the passes after the first were not taken yet, `withNext` includes the one now starting. */

@@ -1,6 +1,7 @@
+import { engineRole } from '@braess/protocol';
 import { type BlockAccounting, blocksRefused } from './blocks.js';
 import { dropCancelled, endPrompts, leaveDecode } from './engine-passes.js';
-import { computedTokens, type EngineState, engineRole, generatedTokens, heldBlocks, passKind, slotState } from './engine-state.js';
+import { computedTokens, type EngineState, generatedTokens, heldBlocks, passKind, slotState } from './engine-state.js';
 import { addEvent, addStretch, type EngineEvents, engineEvent } from './events.js';
 import { dequeue, enqueueFirst, nextOf } from './slot-queue.js';
 import { createPassShape, decodeCurve, elapsedNs, mixedPassNs, type PassShape } from './timing.js';

@@ -1,12 +1,7 @@
+import { engineStatus } from '@braess/protocol';
 import { createLevels, type LevelQueue } from './slot-queue.js';
 import { createCurve, type DecodeCurve, type TimingModel } from './timing.js';
 import { forgetLookups } from './timing-table.js';
-
-/** What an engine does with a request: all of it, the prompt only, or the tokens after a KV transfer. */
-export const engineRole = { aggregated: 0, prefill: 1, decode: 2 } as const;
-
-/** Whether an engine takes work. A dead one comes back when its GPU does, one that is off when it is told to. */
-export const engineStatus = { active: 0, draining: 1, switching: 2, starting: 3, dead: 4, off: 5 } as const;
 
 /** Where a request stands in its engine. */
 export const slotState = { free: 0, waiting: 1, reserved: 2, ready: 3, prefilling: 4, decoding: 5, held: 6 } as const;
@@ -86,6 +81,7 @@ export interface RequestTable {
 export interface EngineState<Pool> {
   role: number;
   nextRole: number;
+  /** Of `engineStatus`; `drainingHeld` is only told, see `statusToTell`. */
   status: number;
   statusUntilNs: number;
   roleChangeNs: number;

@@ -1,17 +1,8 @@
+import { engineRole, engineStatus } from '@braess/protocol';
 import type { BlockAccounting } from './blocks.js';
 import { applyPasses, endDecodes, endMixed } from './engine-passes.js';
 import { closeStretch, schedule } from './engine-scheduler.js';
-import {
-  type EngineState,
-  engineRole,
-  engineStatus,
-  freeSlot,
-  heldBlocks,
-  liveRequests,
-  passKind,
-  slotState,
-  takeSlot,
-} from './engine-state.js';
+import { type EngineState, freeSlot, heldBlocks, liveRequests, passKind, slotState, takeSlot } from './engine-state.js';
 import { addEvent, type EngineEvents, engineEvent } from './events.js';
 import { emptyLevels, enqueue, nextOf, withdraw } from './slot-queue.js';
 import { elapsedNs, passesWithin } from './timing.js';

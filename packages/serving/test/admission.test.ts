@@ -1,4 +1,5 @@
-import { advance, countingBlocks, engineEvent, engineRole, releaseHeld, submit } from '@braess/serving';
+import { engineRole } from '@braess/protocol';
+import { advance, countingBlocks, engineEvent, releaseHeld, submit } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
 import { engineOf, plainTiming, Recorder, rulesOf } from './support.ts';
 

@@ -1,5 +1,6 @@
 import type { RunRecord } from '@braess/kernel';
-import { checkEngineActor, type EngineRules, engineRole } from '@braess/serving';
+import { engineRole } from '@braess/protocol';
+import { checkEngineActor, type EngineRules } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
 import { buildCluster, diaryOf, engineOf, frontendLane, type TestAction, type TestCluster, type TestRequest } from './actor-cluster.ts';
 import { prefixBlocks } from './prefix-pool.ts';

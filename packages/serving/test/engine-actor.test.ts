@@ -1,5 +1,5 @@
-import { outcome } from '@braess/protocol';
-import { checkEngineActor, countingEngineBlocks, engineRefusal, engineRole, engineStatus } from '@braess/serving';
+import { engineRole, engineStatus, outcome } from '@braess/protocol';
+import { checkEngineActor, countingEngineBlocks, engineRefusal } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
 import { buildCluster, controlNs, diaryOf, engineOf, type FakeTierState, fabricNs, serverNs, type TestCluster } from './actor-cluster.ts';
 import { prefixBlocks } from './prefix-pool.ts';

@@ -1,3 +1,4 @@
+import { engineRole } from '@braess/protocol';
 import {
   advance,
   cancel,
@@ -9,7 +10,6 @@ import {
   type EngineRules,
   type EngineState,
   engineEvent,
-  engineRole,
   forEachGapRun,
   gapNs,
   importDynamoProfile,

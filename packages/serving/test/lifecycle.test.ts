@@ -1,3 +1,4 @@
+import { engineRole, engineStatus } from '@braess/protocol';
 import {
   advance,
   type BlockAccounting,
@@ -7,8 +8,6 @@ import {
   countingBlocks,
   createLinear,
   engineEvent,
-  engineRole,
-  engineStatus,
   importDynamoProfile,
   killEngine,
   liveRequests,

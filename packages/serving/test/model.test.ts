@@ -1,4 +1,5 @@
-import { advance, countingBlocks, createPassShape, engineEvent, engineRole, mixedPassNs, nextEventNs, submit } from '@braess/serving';
+import { engineRole } from '@braess/protocol';
+import { advance, countingBlocks, createPassShape, engineEvent, mixedPassNs, nextEventNs, submit } from '@braess/serving';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { engineOf, integerIn, plainTiming, Recorder, randomFrom, rulesOf } from './support.ts';

@@ -1,7 +1,7 @@
 import { body, message } from '@braess/kernel';
+import { engineRole } from '@braess/protocol';
 import { networkTiers } from '../oracle/site.js';
 import { armAssignments, noteAssignment } from './assignments.js';
-import { engineRole } from './engines.js';
 import { charge, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 

@@ -1,7 +1,7 @@
+import { engineRole } from '@braess/protocol';
 import { z } from 'zod';
 import { defineAdmissionPolicy } from '../policy/control-policies.js';
 import type { EngineView } from '../policy/router-policy.js';
-import { engineRole } from './engines.js';
 
 export const admitAll = defineAdmissionPolicy({
   name: 'admit-all',

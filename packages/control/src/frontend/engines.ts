@@ -1,27 +1,5 @@
 import { KernelError } from '@braess/kernel';
-
-/** Roles and states as the protocol's `engineState` counts them. */
-export const engineRole = { aggregated: 0, prefill: 1, decode: 2 } as const;
-export const engineStatus = {
-  active: 0,
-  draining: 1,
-  switching: 2,
-  starting: 3,
-  dead: 4,
-  off: 5,
-  /** It drains, and nothing goes on until KV that waits there is fetched. */
-  drainingHeld: 6,
-} as const;
-
-/** Whether an engine drains, switches or starts: on its way to something else. */
-export function isMoving(status: number): boolean {
-  return (
-    status === engineStatus.draining ||
-    status === engineStatus.drainingHeld ||
-    status === engineStatus.switching ||
-    status === engineStatus.starting
-  );
-}
+import { engineStatus } from '@braess/protocol';
 
 /** An engine as the program declares it. */
 export interface EngineEntry {

@@ -3,6 +3,7 @@ import {
   answerBegun,
   cancel,
   engineState,
+  engineStatus,
   finished,
   firstToken,
   kvArrived,
@@ -28,7 +29,7 @@ import { release, replicaLoad, sendReplicaLoad, syncDue, takeReplicaLoad } from 
 import { assignmentsDue, sendAssignments } from './assignments.js';
 import { waitingRequests } from './decode-queues.js';
 import { completeEarly, dropEarly, earlySlot } from './early-decode.js';
-import { type EngineColumns, engineOf, engineStatus, takeLoadReport } from './engines.js';
+import { type EngineColumns, engineOf, takeLoadReport } from './engines.js';
 import { decideWaiting } from './joint.js';
 import { type FrontendOptions, frontendSettings } from './options.js';
 import { judgeOracle, takeKnowledge, watchOracle } from './oracle-watch.js';

@@ -1,10 +1,9 @@
 import { message } from '@braess/kernel';
-import { cancel, decode, outcome, prefill, REASON } from '@braess/protocol';
+import { cancel, decode, engineRole, engineStatus, isDraining, isMoving, outcome, prefill, REASON } from '@braess/protocol';
 import { siteOf } from '../oracle/site.js';
 import { chargeDecode, chargePrefill, chargeTransfer, noteLoadChange, release } from './account.js';
 import { decodeQueueOf, waitingRequests } from './decode-queues.js';
 import { dropEarly } from './early-decode.js';
-import { engineRole, engineStatus, isMoving } from './engines.js';
 import { fairTag, noteServed } from './fair-order.js';
 import { allBusy, engineMoves, noEngine, route, tokensToCompute } from './routing.js';
 import { settle } from './settle.js';
@@ -178,15 +177,11 @@ export function armDecode(desk: FrontendDesk, state: FrontendState, context: Fro
  */
 function freeDraining(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
   const { slots, engines, decodeCandidates, decodeCount } = state;
-  const drains = (engine: number): boolean => {
-    const status = engines.status[engine];
-    return status === engineStatus.draining || status === engineStatus.drainingHeld;
-  };
   if (decodeCount > 1 || state.decodeQueue.count + state.longQueue.count === 0) return;
   const held: number[][] = [];
   for (let slot = 0; slot < slots.used; slot++) {
     const engine = slots.prefillEngine[slot]!;
-    if (slots.stage[slot] !== slotStage.waitingDecode || !drains(engine)) continue;
+    if (slots.stage[slot] !== slotStage.waitingDecode || !isDraining(engines.status[engine]!)) continue;
     if (decodeCount === 0 || decodeCandidates[0] === slots.avoidEngine[slot]) (held[engine] ??= []).push(slot);
   }
   let comes = Number.POSITIVE_INFINITY;

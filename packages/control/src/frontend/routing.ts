@@ -1,3 +1,4 @@
+import { isMoving } from '@braess/protocol';
 import { networkTiers, siteOf } from '../oracle/site.js';
 import { staticTierOracle } from '../oracle/tier-oracles.js';
 import { type BoundPolicy, policyFailure, thrownFault } from '../policy/policy.js';
@@ -6,7 +7,6 @@ import { isWatched, ViewWatch } from '../policy/untouched.js';
 import { chooseEngine } from '../router/ask.js';
 import { recordDecision } from './decisions.js';
 import { belowCap, hasRoom, keepNearest } from './decode-stage.js';
-import { isMoving } from './engines.js';
 import { readsDecodeOverlap } from './options.js';
 import { listens, oracleIsWell } from './oracle-watch.js';
 import { type FrontendContext, type FrontendDesk, type FrontendState, sizeDesk } from './state.js';

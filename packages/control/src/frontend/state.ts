@@ -1,10 +1,11 @@
 import type { Context } from '@braess/kernel';
+import { engineRole, engineStatus } from '@braess/protocol';
 import { NetworkAnswer } from '../oracle/network-answer.js';
 import { networkTiers } from '../oracle/site.js';
 import { type BoundPolicy, bindPolicy, policyState, type Random } from '../policy/policy.js';
 import type { RouterPolicy, RouterRequest, RouterView } from '../policy/router-policy.js';
 import { type AssignmentGathering, createAssignments } from './assignments.js';
-import { createEngineColumns, type EngineColumns, engineRole, engineStatus } from './engines.js';
+import { createEngineColumns, type EngineColumns } from './engines.js';
 import { createFairOrder, type FairOrder } from './fair-order.js';
 import type { FrontendSettings } from './options.js';
 import { createOracleSeen, type OracleSeen } from './oracle-watch.js';

@@ -1,6 +1,5 @@
 import type { ActorId } from '@braess/kernel';
-import { answerBegan, latencyBucket, latencyBuckets, scraped, trafficStarted } from '@braess/protocol';
-import { engineRole, engineStatus } from './engines.js';
+import { answerBegan, engineRole, engineStatus, latencyBucket, latencyBuckets, scraped, trafficStarted } from '@braess/protocol';
 import type { FrontendSettings } from './options.js';
 import type { FrontendContext, FrontendState } from './state.js';
 

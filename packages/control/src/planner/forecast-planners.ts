@@ -1,5 +1,5 @@
+import { engineRole } from '@braess/protocol';
 import { z } from 'zod';
-import { engineRole } from '../frontend/engines.js';
 import { definePlannerPolicy, type PlannerActions, type PlannerView } from '../policy/control-policies.js';
 import { createDemand, type DemandState, type Forecast, lookAhead, type Outlook } from './forecast.js';
 import { convert, giveBack, movingEngines, offEngine } from './pools.js';

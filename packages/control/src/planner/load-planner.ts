@@ -1,5 +1,5 @@
+import { engineRole } from '@braess/protocol';
 import { z } from 'zod';
-import { engineRole } from '../frontend/engines.js';
 import { definePlannerPolicy, type PlannerActions, type PlannerView } from '../policy/control-policies.js';
 import { convert, decodePool, giveBack, kvUse, movingEngines, offEngine, type PoolLoad, prefillPool } from './pools.js';
 

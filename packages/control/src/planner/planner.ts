@@ -1,6 +1,6 @@
 import { type ActorKind, actorKind, body, type Context, KernelError, message, record } from '@braess/kernel';
-import { changeRole, engineState, loadReport, setTelemetryLoss, startEngine, stopEngine } from '@braess/protocol';
-import { createEngineColumns, type EngineColumns, type EngineEntry, engineOf, engineStatus, takeLoadReport } from '../frontend/engines.js';
+import { changeRole, engineRole, engineState, engineStatus, loadReport, setTelemetryLoss, startEngine, stopEngine } from '@braess/protocol';
+import { createEngineColumns, type EngineColumns, type EngineEntry, engineOf, takeLoadReport } from '../frontend/engines.js';
 import type { PlannerActions, PlannerPolicy, SpeedProfile } from '../policy/control-policies.js';
 import { type BoundPolicy, builtInSource, policyFailure, policyState, thrownFault } from '../policy/policy.js';
 import { ViewWatch } from '../policy/untouched.js';
@@ -144,8 +144,6 @@ function planTimes(bound: BoundPolicy<PlannerPolicy>): { periodNs: number | unde
 function describeEngines({ count, role, status }: EngineColumns): string {
   const serving = [0, 0, 0];
   for (let engine = 0; engine < count; engine++) if (status[engine] === engineStatus.active) serving[role[engine]!]!++;
-  const active = (['aggregated', 'prefill', 'decode'] as const).flatMap((name, code) =>
-    serving[code] === 0 ? [] : [`${serving[code]} ${name}`],
-  );
+  const active = Object.entries(engineRole).flatMap(([name, code]) => (serving[code] === 0 ? [] : [`${serving[code]} ${name}`]));
   return `${count} engines (active: ${active.join(', ') || 'none'})`;
 }

@@ -1,3 +1,4 @@
+import { engineRole } from '@braess/protocol';
 import { z } from 'zod';
 import { definePlannerPolicy } from '../policy/control-policies.js';
 
@@ -7,8 +8,6 @@ export const staticPlanner = definePlannerPolicy({
   parameters: z.strictObject({}),
   plan: () => undefined,
 });
-
-const roles = { aggregated: 0, prefill: 1, decode: 2 } as const;
 
 export const schedulePlanner = definePlannerPolicy({
   name: 'schedule',
@@ -34,8 +33,8 @@ export const schedulePlanner = definePlannerPolicy({
       if (engine < 0)
         throw new RangeError(`no engine is named '${change.engine}'; the first of ${view.engines.count} is '${view.engines.names[0]}'`);
       if (change.role === undefined) actions.stopEngine(engine);
-      else if (change.start) actions.startEngine(engine, roles[change.role]);
-      else actions.changeRole(engine, roles[change.role]);
+      else if (change.start) actions.startEngine(engine, engineRole[change.role]);
+      else actions.changeRole(engine, engineRole[change.role]);
     }
   },
 });

@@ -1,4 +1,4 @@
-import { engineRole, engineStatus, isMoving } from '../frontend/engines.js';
+import { engineRole, engineStatus, isMoving } from '@braess/protocol';
 import type { PlannerActions, PlannerView, SpeedProfile } from '../policy/control-policies.js';
 
 /** One role's active engines, summed over their last load reports. */

@@ -1,6 +1,7 @@
 import type { TimerId } from '@braess/kernel';
+import { engineStatus } from '@braess/protocol';
 import { submitRefusal } from '../engine.js';
-import { createEngine, type EngineState, engineStatus } from '../engine-state.js';
+import { createEngine, type EngineState } from '../engine-state.js';
 import type { EngineKindOptions, EngineSetup } from './engine-options.js';
 import { createGapLog, type GapLog } from './gap-log.js';
 import type { Inquiry } from './onboarding.js';

@@ -3,7 +3,9 @@ import {
   cancel as cancelMessage,
   changeRole as changeRoleMessage,
   decode,
+  engineStatus,
   fetched,
+  isDraining,
   kvComplete,
   lookupAnswer,
   memberSpeed,
@@ -27,7 +29,7 @@ import {
   startEngine,
   stopEngine,
 } from '../engine.js';
-import { engineStatus, liveRequests, passKind, slotState } from '../engine-state.js';
+import { liveRequests, passKind, slotState } from '../engine-state.js';
 import { createEngineActorState, type EngineActorState, requestKind } from './engine-actor-state.js';
 import { abandonKv, completeMove, endFetch, endMove } from './engine-kv.js';
 import type { EngineKindOptions, EngineSetup } from './engine-options.js';
@@ -46,7 +48,7 @@ import {
   speechDelayNs,
   unknownDelay,
 } from './engine-scope.js';
-import { drainingHeld, emitRecords, sendEvents, sendLoad, sendState, setPeriods, statusToTell, tendEvents } from './engine-telemetry.js';
+import { emitRecords, sendEvents, sendLoad, sendState, setPeriods, statusToTell, tendEvents } from './engine-telemetry.js';
 import { failInquiries, giveUpInquiry, startInquiry, takeAnswer } from './inquiries.js';
 
 const messages = {
@@ -313,8 +315,7 @@ function catchUp<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Co
 function settle<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context, extraNs: number): void {
   const { engine } = state;
   // Its GPUs are somebody else's now, and what they held is gone.
-  if (engine.status === engineStatus.off && [engineStatus.draining, drainingHeld].includes(state.reportedStatus))
-    scope.options.blocks.clear(engine.pool);
+  if (engine.status === engineStatus.off && isDraining(state.reportedStatus)) scope.options.blocks.clear(engine.pool);
   if (statusToTell(state) !== state.reportedStatus || engine.role !== state.reportedRole)
     sendState(scope, state, context, extraNs === unknownDelay ? speechDelayNs(state, context.now) : extraNs);
   tendEvents(scope, state, context, extraNs);

@@ -1,7 +1,18 @@
 import type { ActorId, Context } from '@braess/kernel';
-import { answerBegun, finished, firstToken, outcome, prefillBegun, prefilled, refused, tierHits, tokens } from '@braess/protocol';
+import {
+  answerBegun,
+  engineRole,
+  finished,
+  firstToken,
+  outcome,
+  prefillBegun,
+  prefilled,
+  refused,
+  tierHits,
+  tokens,
+} from '@braess/protocol';
 import { advance, submit } from '../engine.js';
-import { type EngineState, engineRole, generatedTokens, nextSlot, passKind, slotState } from '../engine-state.js';
+import { type EngineState, generatedTokens, nextSlot, passKind, slotState } from '../engine-state.js';
 import { type EngineEvents, engineEvent } from '../events.js';
 import { type EngineActorState, engineRefusal, openRow, requestKind } from './engine-actor-state.js';
 import { abandonKv, bringKv } from './engine-kv.js';

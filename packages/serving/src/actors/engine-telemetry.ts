@@ -1,7 +1,7 @@
 import type { ActorId, Context } from '@braess/kernel';
-import { engineState, type KvEventColumns, kvEventKind, kvEvents, loadReport, offload } from '@braess/protocol';
+import { engineRole, engineState, engineStatus, type KvEventColumns, kvEventKind, kvEvents, loadReport, offload } from '@braess/protocol';
 import { growthAhead } from '../engine.js';
-import { engineRole, engineStatus, liveRequests, passKind } from '../engine-state.js';
+import { liveRequests, passKind } from '../engine-state.js';
 import type { EngineEvents } from '../events.js';
 import { createCurve, decodeCurve } from '../timing.js';
 import { expectedExperts } from '../timing-roofline.js';
@@ -139,15 +139,12 @@ export function sendLoad<Pool>(scope: EngineScope<Pool>, state: EngineActorState
     context.send(to as ActorId, loadReport, delayNs, context.self, state.queuedTokens, engine.runningCount, waiting, used, capacityBlocks);
 }
 
-/** Beside the values of `engineStatus`: it drains, and nothing goes on until KV that waits here is fetched. Its end is in the hands of others. */
-export const drainingHeld = 6;
-
 /** What others are told: those who wait for an engine to come must know of one that itself waits for a decode engine. */
 export function statusToTell<Pool>({ engine, inquiries }: EngineActorState<Pool>): number {
   const { status, heldCount, passKind: pass, wakeNs } = engine;
   // Prompts may still wait for the memory or the slots of what is held.
   const idle = pass === passKind.none && wakeNs === Number.POSITIVE_INFINITY && inquiries.size === 0;
-  return status === engineStatus.draining && heldCount > 0 && idle ? drainingHeld : status;
+  return status === engineStatus.draining && heldCount > 0 && idle ? engineStatus.drainingHeld : status;
 }
 
 /** Tells of a new role or status. */
