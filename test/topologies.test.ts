@@ -63,8 +63,9 @@ async function bytesByKind({ query }: ProjectRun): Promise<Map<string, number>> 
   return new Map(rows.map(({ kind, uses }) => [kind as string, (uses as number) * linkBytesPerSecond]));
 }
 
-async function check(name: string, policy: string): Promise<number[]> {
-  const run = await project.run(`${name}.yaml`, [`router.decode={policy: ${policy}}`]);
+async function check(name: string, policy: string, placement = 'packed'): Promise<number[]> {
+  const placed = [0, 1].map((group) => `serving[${group}].placement=${placement}`);
+  const run = await project.run(`${name}.yaml`, [`router.decode={policy: ${policy}}`, ...placed]);
   expect(run.summary, `${name}, ${policy}`).toMatchObject({ submitted: 40, completed: 40 });
   const rows = await run.query('select prefill_worker p, decode_worker d, network_tier t, transfer_bytes b, input_tokens i from requests');
   const rails = name === 'rails';
@@ -119,6 +120,18 @@ describe('on every topology, with every decode router, all is served, distances 
   });
 
   it('a fat-tree of 1,024 hosts', async () => {
-    await check('tree16', 'netkv');
+    const packed = await check('tree16', 'netkv');
+    // 200 prefill engines fill three pods and a rack of the fourth: of the 40 that are asked first, all are in pods without decode engines.
+    expect(packed.map(Math.sign)).toEqual([0, 0, 0, 1, 0]);
+    // Now each of the 128 racks has one or two prefill engines and six or seven decode engines.
+    const spread = await check('tree16', 'tier-first', 'spread');
+    expect(spread.map(Math.sign)).toEqual([0, 1, 0, 0, 0]);
+  });
+
+  it('engines that are spread over zones, pods and racks reach near ones where the router looks', async () => {
+    const near = await check('zones', 'tier-first', 'spread');
+    expect(near.slice(3)).toEqual([0, 0]);
+    const blind = await check('zones', 'round-robin', 'spread');
+    expect(blind[4]).toBeGreaterThan(0);
   });
 });

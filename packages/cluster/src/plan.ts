@@ -18,6 +18,7 @@ import {
 import { checkClientBehaviour } from '@braess/workload';
 import { clientBehaviourOf } from './client-plan.js';
 import { checkController, checkPlanner, checkPrefixIndex } from './control-checks.js';
+import { placeEngines } from './engine-places.js';
 import { cachePolicy } from './own-evictions.js';
 import { didYouMean, placeOf } from './scenario/document.js';
 import { pathText, ScenarioError } from './scenario/problem.js';
@@ -478,42 +479,4 @@ function timingOf(
   } catch (error) {
     refuse(read, path, `cannot be used: ${(error as Error).message}`);
   }
-}
-
-/** Packs engines onto servers in the order of the groups; an engine takes neighbouring GPUs of one server. */
-function placeEngines(read: ReadScenario, topology: Topology, groups: readonly GroupPlan[]): EnginePlan[] {
-  const { gpusPerServer } = read.scenario.cluster;
-  const total = topology.gpus.length;
-  const engines: EnginePlan[] = [];
-  let next = 0;
-  const rounds = Array.from({ length: read.scenario.servingRounds }, () => [...groups.entries()]).flat();
-  for (const [index, group] of rounds) {
-    const { tensorParallel } = group;
-    const path = ['serving', index, 'tensorParallel'];
-    if (gpusPerServer % tensorParallel !== 0) {
-      refuse(read, path, `is ${tensorParallel}; a group lives within one server of ${gpusPerServer} GPUs: use a divisor of that`);
-    }
-    for (let engine = 0; engine < (read.scenario.serving[index] as ServingGroup).count; engine++) {
-      // Aligned, so that no engine straddles servers.
-      next = Math.ceil(next / tensorParallel) * tensorParallel;
-      if (next + tensorParallel > total) refuseTooMany(read, groups, total, index);
-      const gpus = Array.from(topology.gpus.subarray(next, next + tensorParallel));
-      const gpuNames = gpus.map((gpu) => topology.nodeNames[gpu] as string);
-      const first = gpuNames[0] as string;
-      const server = first.slice(0, first.lastIndexOf('/'));
-      engines.push({ name: `${server}/engine${Number(first.slice(first.lastIndexOf('/gpu') + 4))}`, group: index, server, gpus, gpuNames });
-      next += tensorParallel;
-    }
-  }
-  return engines;
-}
-
-function refuseTooMany(read: ReadScenario, groups: readonly GroupPlan[], total: number, index: number): never {
-  const round = groups.reduce((sum, group, at) => sum + group.tensorParallel * (read.scenario.serving[at] as ServingGroup).count, 0);
-  const needed = round * read.scenario.servingRounds;
-  refuse(
-    read,
-    ['serving', index, 'count'],
-    `does not fit: all groups need ${needed} GPUs, the cluster has ${total}; add racksPerPod or serversPerRack, or use fewer engines`,
-  );
 }

@@ -148,6 +148,7 @@ const cases: Record<string, Case> = {
   'model.weightPrecision': { set: 'model.weightPrecision=fp8' },
   'model.kvPrecision': { set: 'model.kvPrecision=fp8' },
   'serving.count': { set: 'serving[0].count=1' },
+  'serving.placement': { set: 'serving[0].placement=spread' },
   'serving.role': { ground: ['serving=[{count: 2}, {count: 2}]'], set: 'serving=[{count: 2, role: prefill}, {count: 2, role: decode}]' },
   'serving.tensorParallel': { ground: ['cluster.gpusPerServer=4', 'cluster.racksPerPod=3'], set: 'serving[0].tensorParallel=2' },
   'serving.blockTokens': {

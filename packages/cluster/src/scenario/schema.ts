@@ -178,6 +178,10 @@ const groupSchema = z.strictObject({
   name: z.string().optional().describe('Name of the group in messages'),
   count: count('Engines of the group'),
   role: z.enum(roles).default('aggregated'),
+  placement: z
+    .enum(['packed', 'spread'])
+    .default('packed')
+    .describe('packed: fills servers, racks and pods in order; spread: an engine to each rack in turn, over zones and pods first'),
   ...engineSchema,
 });
 
@@ -443,7 +447,9 @@ export const scenarioSchema = z.strictObject({
   cluster: clusterSchema.prefault({}),
   model: modelSchema.prefault({}),
   serving: z.array(groupSchema).min(1).describe('Groups of equal engines'),
-  servingRounds: count('The groups are packed onto the servers so many times over: the same mix in every part of the cluster').default(1),
+  servingRounds: count(
+    'All groups are placed so many times over: where they are packed, with the same mix in every part of the cluster',
+  ).default(1),
   kvTiers: tiersSchema.prefault({}),
   router: routerSchema.prefault({}),
   planner: plannerSchema.prefault({}),
