@@ -2,12 +2,40 @@ import { type BoundPolicy, loadPolicy, type OraclePolicy, oracleBeatNs } from '@
 import { loadReportWarnings } from './load-report-warnings.js';
 import type { LoadedWorkload } from './load-workload.js';
 import { hasOracleActor, linkReportNs } from './network-oracle.js';
+import { placeWarnings } from './place-warnings.js';
 import type { ClusterPlan } from './plan.js';
 import type { Scenario } from './scenario/schema.js';
 
 /** What a reader of the results should know before anything runs, one sentence each. */
 export function scenarioWarnings(plan: ClusterPlan, workload: LoadedWorkload): string[] {
-  return [...workloadWarnings(plan, workload), ...loadReportWarnings(plan), ...oracleWarnings(plan), ...waitWarnings(plan)];
+  return [
+    ...workloadWarnings(plan, workload),
+    ...placeWarnings(plan),
+    ...loadReportWarnings(plan),
+    ...oracleWarnings(plan),
+    ...waitWarnings(plan),
+    ...priorityWarnings(plan.scenario),
+  ];
+}
+
+/** Priorities of tenants that nothing goes by, and a limit that none of them reaches. */
+function priorityWarnings({ workload, serving, router }: Scenario): string[] {
+  const priorities = workload.tenants.map(({ priority }) => priority ?? 0);
+  const nearPriority = router.decode?.nearPriority;
+  if (nearPriority !== undefined) {
+    const highest = priorities.length === 0 ? 0 : Math.max(...priorities);
+    if (highest >= nearPriority) return [];
+    const whose =
+      priorities.length === 0 ? 'there are no tenants, and requests have priority 0' : `the highest priority of a tenant is ${highest}`;
+    return [
+      `router.decode.nearPriority is ${nearPriority} and ${whose}, so every request keeps away from the nearest engines while there are others; lower it, or give tenants a priority`,
+    ];
+  }
+  const isRead = router.queue.order === 'wspt' || serving.some(({ schedulingPolicy }) => schedulingPolicy === 'priority');
+  if (isRead || priorities.every((priority) => priority === 0)) return [];
+  return [
+    'workload.tenants have priorities, but nothing goes by them: set schedulingPolicy: priority in serving, router.decode.nearPriority, or router.queue.order: wspt with a limit (a policy of your own may read them)',
+  ];
 }
 
 /** A longest wait where nothing makes a request wait that it could let go. */

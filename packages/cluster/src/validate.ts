@@ -6,7 +6,6 @@ import clusterProgram from './program.js';
 import { seriesPeriodNs } from './recorder-facts.js';
 import { estimateSaturation, type Saturation, type WorkloadMeans, workloadMeans } from './saturation.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
-import type { Scenario } from './scenario/schema.js';
 import { scenarioWarnings } from './scenario-warnings.js';
 
 /** What `braess validate` prints: what follows from a scenario before anything runs. */
@@ -56,11 +55,6 @@ export async function validateScenario(read: ReadScenario): Promise<ScenarioRepo
     );
   }
   warnings.push(...scenarioWarnings(plan, loaded));
-  if (prioritiesWithoutEffect(read.scenario)) {
-    warnings.push(
-      'tenants have priorities, but nothing goes by them: set schedulingPolicy: priority in serving, or router.queue.order: wspt with a limit (a policy of your own may read them)',
-    );
-  }
   return {
     name: read.scenario.name,
     gpus: plan.engines.reduce((sum, engine) => sum + engine.gpus.length, 0),
@@ -85,14 +79,6 @@ export async function validateScenario(read: ReadScenario): Promise<ScenarioRepo
     defaults: defaultsOf(read, plan),
     warnings,
   };
-}
-
-function prioritiesWithoutEffect({ workload, serving, router }: Scenario): boolean {
-  return (
-    workload.tenants.some(({ priority }) => (priority ?? 0) !== 0) &&
-    serving.every(({ schedulingPolicy }) => schedulingPolicy === 'fcfs') &&
-    router.queue.order === 'fcfs'
-  );
 }
 
 /** Builds every actor as a run does, so that what would stop a run at its start is found here, too. */

@@ -106,3 +106,65 @@ describe('a longest wait that lifts nothing', () => {
     expect(await told('utilisationCap: 0.8')).toEqual([]);
   });
 });
+
+describe('places', () => {
+  const told = async (serving: string, cluster: string, ...settings: string[]): Promise<string[]> =>
+    (await validateScenario(parseScenario(text, 'places.yaml', [`serving=${serving}`, `cluster=${cluster}`, ...settings]))).warnings.filter(
+      (warning) => /^(cluster|serving): /.test(warning),
+    );
+  const both = (count: number, more = ''): string =>
+    `[{ count: ${count}, role: prefill, tensorParallel: 4${more} }, { count: ${count}, role: decode, tensorParallel: 4${more} }]`;
+  const zones = '{ pods: 2, racksPerPod: 1, serversPerRack: 2, topology: { kind: multi-zone, zones: 2 } }';
+
+  it('without an engine are told of, the outermost of those within one another', async () => {
+    expect(await told(both(2), zones)).toEqual([
+      'cluster: no engine is in zone1, zone0/pod1 (16 of 64 GPUs are in use), and no KV goes to zone1; raise serving count, set serving placement: spread, or lower topology.zones, pods',
+    ]);
+    expect(await told(both(8), zones)).toEqual([
+      'serving: prefill engines are in zone0, decode engines in zone1, so all KV crosses zones; set placement: spread in both groups to have both in each',
+    ]);
+    expect(await told(both(8, ', placement: spread'), zones)).toEqual([]);
+    expect((await told(both(1), '{ pods: 2, racksPerPod: 3, serversPerRack: 4 }'))[0]).toMatch(
+      /^cluster: no engine is in pod1, pod0\/rack1, pod0\/rack2 and 3 more \(8 of 192 GPUs are in use\); raise/,
+    );
+  });
+
+  it('that background flows begin and end at are in use', async () => {
+    const flows =
+      'cluster.fabric.onOff=[{ from: pod0/rack0/node1/gpu0, to: pod0/rack0/node2/gpu3, bytesPerSecond: 1, meanOnMs: 1, meanOffMs: 1 }]';
+    expect(await told(both(1), '{ serversPerRack: 3 }', flows)).toEqual([]);
+    expect((await told(both(1), '{ serversPerRack: 4 }', flows))[0]).toMatch(
+      /in pod0\/rack0\/node3 .*; raise serving count, or lower serversPerRack$/,
+    );
+  });
+
+  it('of prefill and decode engines are told of where they have no pod in common, and may not change their roles', async () => {
+    const pods = '{ pods: 2, racksPerPod: 2 }';
+    expect(await told(both(4), pods)).toEqual([
+      'serving: prefill engines are in pod0, decode engines in pod1, so all KV crosses pods; set placement: spread in both groups to have both in each',
+    ]);
+    expect(await told(both(4), pods, 'planner.policy=load', 'router.loadReportMs=100')).toEqual([]);
+    expect(await told(both(2), pods, 'servingRounds=2')).toEqual([]);
+    expect(await told('[{ count: 8, tensorParallel: 4 }]', pods)).toEqual([]);
+  });
+});
+
+describe('a priority that nothing comes of', () => {
+  const told = async (...settings: string[]): Promise<string[]> =>
+    (await validateScenario(parseScenario(text, 'priorities.yaml', settings))).warnings.filter((warning) => /riorit/.test(warning));
+  const tenants = 'workload.tenants=[{ name: a, share: 1, priority: 2 }, { name: b, share: 1 }]';
+
+  it('is told of: a nearPriority above all of them, and priorities that nobody reads', async () => {
+    expect(await told('router.decode={ policy: cla, nearPriority: 3 }', tenants)).toEqual([
+      'router.decode.nearPriority is 3 and the highest priority of a tenant is 2, so every request keeps away from the nearest engines while there are others; lower it, or give tenants a priority',
+    ]);
+    expect((await told('router.decode={ policy: cla, nearPriority: 1 }'))[0]).toMatch(/nearPriority is 1 and there are no tenants/);
+    expect((await told(tenants))[0]).toMatch(/^workload.tenants have priorities, but nothing goes by them/);
+    for (const read of [
+      'router.decode={ policy: cla, nearPriority: 2 }',
+      'router.queue.order=wspt',
+      'serving[1].schedulingPolicy=priority',
+    ])
+      expect(await told(read, tenants)).toEqual([]);
+  });
+});

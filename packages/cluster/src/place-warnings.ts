@@ -1,0 +1,74 @@
+import type { ClusterPlan } from './plan.js';
+
+/** Parts of the cluster that do nothing, and distances that all KV has to go, one sentence each. */
+export function placeWarnings(plan: ClusterPlan): string[] {
+  return [...emptyPlaces(plan), ...farTransfers(plan)];
+}
+
+/** Names of places as they lie within one another, and the keys that say how many there are. */
+const levels = [
+  ['zone', 'topology.zones'],
+  ['pod', 'pods'],
+  ['rack', 'racksPerPod'],
+  ['node', 'serversPerRack'],
+] as const;
+
+/** Zones, pods, racks and servers without an engine; of those within one another the outermost. */
+function emptyPlaces({ scenario: { cluster }, engines }: ClusterPlan): string[] {
+  const { pods, racksPerPod, serversPerRack, gpusPerServer, topology, fabric } = cluster;
+  const zones = topology.kind === 'multi-zone' ? [topology.zones] : [];
+  // Flows of the background may begin and end where there is no engine.
+  const ends = [...engines.map(({ server }) => server), ...fabric.onOff.flatMap(({ from, to }) => [from, to])];
+  const used = new Set(ends.flatMap((name) => name.split('/').map((_, last, parts) => parts.slice(0, last + 1).join('/'))));
+  const counts = [...zones, pods, racksPerPod, serversPerRack];
+  const empty: string[] = [];
+  const tooMany: string[] = [];
+  let within = [''];
+  for (const [level, count] of counts.entries()) {
+    const [part, key] = levels.at(level - counts.length)!;
+    const places = within.flatMap((outer) => Array.from({ length: count }, (_, index) => `${outer}${part}${index}`));
+    empty.push(...places.filter((place) => !used.has(place)));
+    if (places.some((place) => !used.has(place))) tooMany.push(key);
+    within = places.filter((place) => used.has(place)).map((place) => `${place}/`);
+  }
+  if (empty.length === 0) return [];
+  const taken = engines.reduce((sum, { gpus }) => sum + gpus.length, 0);
+  const total = counts.reduce((product, count) => product * count, gpusPerServer);
+  const zone = empty.find((place) => /^zone\d+$/.test(place));
+  const effect = zone === undefined ? '' : `, and no KV goes to ${zone}`;
+  const spread = tooMany[0] === 'serversPerRack' ? '' : ' set serving placement: spread,';
+  return [
+    `cluster: no engine is in ${few(empty)} (${taken} of ${total} GPUs are in use)${effect}; raise serving count,${spread} or lower ${tooMany.join(', ')}`,
+  ];
+}
+
+/** Prefill and decode engines that have no zone, or no pod, in common. */
+function farTransfers({ scenario: { cluster, planner }, engines, groups, disaggregated }: ClusterPlan): string[] {
+  if (!disaggregated || planner.policy !== 'static') return [];
+  const shared = cluster.topology.kind === 'multi-zone' ? ['zone', 'pod'] : ['pod'];
+  for (const [depth, level] of shared.entries()) {
+    const [prefill, decode] = ['prefill', 'decode'].map((role) => {
+      const servers = engines.filter(({ group }) => groups[group]!.role === role).map(({ server }) => server);
+      return [
+        ...new Set(
+          servers.map((server) =>
+            server
+              .split('/')
+              .slice(0, depth + 1)
+              .join('/'),
+          ),
+        ),
+      ];
+    }) as [string[], string[]];
+    if (prefill.some((place) => decode.includes(place))) continue;
+    return [
+      `serving: prefill engines are in ${few(prefill)}, decode engines in ${few(decode)}, so all KV crosses ${level}s; set placement: spread in both groups to have both in each`,
+    ];
+  }
+  return [];
+}
+
+/** The first of some names, and how many more there are. */
+function few(names: readonly string[]): string {
+  return names.length > 4 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : names.join(', ');
+}
