@@ -31,9 +31,18 @@ describe('what npm pack makes of the workspaces', () => {
     for (const name of needed) {
       const { manifest } = workspaces.get(name)!;
       expect(manifest.private, name).toBeUndefined();
+      expect(files.get(name), `${name} packs its licence`).toContain('./LICENSE');
       const run = [...Object.values(manifest.exports ?? {}).map((entry) => entry.default), ...Object.values(manifest.bin ?? {})];
       expect(run.length, name).toBeGreaterThan(0);
       for (const file of run) expect(files.get(name), `${name} packs ${file}`).toContain(file);
+    }
+  });
+
+  it('carries one licence', () => {
+    const licence = readFileSync(`${root}LICENSE`, 'utf8');
+    for (const { folder } of readWorkspaces()) {
+      const manifest = JSON.parse(readFileSync(`${root}${folder}/package.json`, 'utf8')) as PackageFile;
+      if (manifest.private !== true) expect(readFileSync(`${root}${folder}/LICENSE`, 'utf8'), folder).toBe(licence);
     }
   });
 
