@@ -168,6 +168,7 @@ class ClusterBuilder {
       ...(listener === undefined ? {} : { assignmentListener: listener }),
       onEngineDeath: router.onEngineDeath,
       maxInFlight: router.maxInFlight,
+      ...(scenario.untilSeconds === undefined ? {} : { endNs: Math.round(scenario.untilSeconds * 1e9) }),
       decisions: { every: scenario.telemetry.decisionsEvery, candidates: scenario.telemetry.candidates },
       ...(this.#plan.policies.admission === null ? {} : { admission: this.#policy('admission', this.#plan.policies.admission) }),
       ...(this.#plan.policies.oracle === null ? {} : { oracle: this.#policy('oracle', this.#plan.policies.oracle) }),

@@ -1,4 +1,4 @@
-import { type DecisionBody, decisionColumns, requestEnded, requestRowOf, routerStage } from '@braess/control';
+import { type DecisionBody, decisionColumns, requestEnded, requestInFlight, requestRowOf, routerStage } from '@braess/control';
 import type { RecordSink, RunRecord } from '@braess/kernel';
 import { outcome, REASON_NAMES } from '@braess/protocol';
 import {
@@ -87,6 +87,8 @@ export class RunRecorder implements RecordSink {
   readonly #attempts = new Map<number, RequestRecord>();
   /** Requests whose client has the outcome: what a frontend still says of a given-up attempt changes nothing. */
   readonly #over = new Set<number>();
+  /** What frontends knew of requests in flight where the run was cut. */
+  readonly #known = new Map<number, RequestRecord>();
   readonly #entityOfLink = new Map<number, number>();
   /** Lookups of its timing table, of each engine that left it. */
   readonly #lookups = new Map<number, readonly number[]>();
@@ -141,7 +143,8 @@ export class RunRecorder implements RecordSink {
   /** Writes what is still in flight; after the run. */
   finish(): void {
     for (const [requestId, { tenantId, inputTokens, arrivalNs }] of this.#open) {
-      appendRequest(this.#options.tables.requests, { ...emptyRequestRecord(), requestId, tenantId, inputTokens, arrivalNs });
+      const known = this.#known.get(requestId) ?? emptyRequestRecord();
+      appendRequest(this.#options.tables.requests, { ...known, requestId, tenantId, inputTokens, arrivalNs, endNs: -1 });
       this.counts.inFlight++;
     }
   }
@@ -193,6 +196,9 @@ export class RunRecorder implements RecordSink {
         return;
       case requestEnded.name:
         this.#ended(requestRowOf(record));
+        return;
+      case requestInFlight.name:
+        this.#known.set(record.fields[0]!, requestRowOf(record));
         return;
       default:
         this.#control.take(record);

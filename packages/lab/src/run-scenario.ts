@@ -191,7 +191,7 @@ async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<S
 }
 
 function openFolder(loaded: Loaded, actorNames: readonly string[]): RunFolder {
-  const { read, table, folder } = loaded;
+  const { read, plan, table, folder } = loaded;
   const { scenario } = read;
   return openRunFolder({
     folder,
@@ -199,6 +199,8 @@ function openFolder(loaded: Loaded, actorNames: readonly string[]): RunFolder {
     seed: String(scenario.seed),
     versions: { braess: version, node: process.versions.node },
     source: loaded.source,
+    engines: plan.engines.map(({ name }) => name),
+    gpus: plan.engines.flatMap(({ gpuNames }) => gpuNames),
     names: runNames(table, actorNames),
     summary: summaryOptions(scenario, table),
   });

@@ -51,15 +51,21 @@ function served(requestId: number, arrivalS: number, ttftMs: number): RequestRec
 async function reportOf(
   name: string,
   requests: readonly RequestRecord[],
-  options: { samples?: readonly Sample[]; warmupSeconds?: number; simulatedSeconds?: number } = {},
+  options: {
+    samples?: readonly Sample[];
+    warmupSeconds?: number;
+    simulatedSeconds?: number;
+    places?: { readonly engines: readonly string[]; readonly gpus: readonly string[] };
+  } = {},
 ): Promise<string> {
-  const { samples = [], warmupSeconds = 0, simulatedSeconds = 10 } = options;
+  const { samples = [], warmupSeconds = 0, simulatedSeconds = 10, places = {} } = options;
   const folder = join(parent, name);
   const run = openRunFolder({
     folder,
     scenario: { name, warmupSeconds },
     seed: '1',
     versions: {},
+    ...places,
     names: { actors, tenants: ['t'], networkTiers: [], metrics: SERIES_METRICS, policies: [], notes: [] },
     summary: { warmupNs: warmupSeconds * S },
   });
@@ -121,6 +127,19 @@ describe('a report', () => {
     expect(page).toContain('<title>leaf0-&gt;spine0: mean 5.0 %, peak 50.0 %</title>');
     expect(page).toContain('<title>leaf1-&gt;spine0: mean 30.0 %, peak 40.0 %</title>');
     expect(page).toContain('Requests of each worker, 1 more had none');
+  });
+
+  it('shows GPUs that never worked as idle, and counts engines that had no request', async () => {
+    const places = {
+      engines: [...actors.filter((name) => name.includes('engine')), 'pod0/rack0/node1/engine0'],
+      gpus: ['node0', 'node1'].map((node) => `pod0/rack0/${node}/gpu0`),
+    };
+    const page = await reportOf('idle', [served(0, 0, 100)], { samples: [[1, 'gpu_use', 1, 1]], places });
+    expect(page).toContain('<title>pod0/rack0/node0/gpu0: 10.0 %</title>');
+    expect(page).toContain('<title>pod0/rack0/node1/gpu0: 0.0 %</title>');
+    expect(page).toContain('Requests of each worker, 2 more had none');
+    // Where GPUs are not sampled nobody knows whether they worked.
+    expect(await reportOf('unsampled', [served(0, 0, 100)], { places })).not.toContain('gpu0:');
   });
 
   it('holds a link at what was last told while others are told of', async () => {

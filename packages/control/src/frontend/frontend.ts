@@ -46,7 +46,7 @@ import {
 } from './placement.js';
 import { requestArrived } from './request-records.js';
 import { fillRequest } from './routing.js';
-import { settle } from './settle.js';
+import { recordInFlight, settle } from './settle.js';
 import { charge, slotStage, takeSlot } from './slots.js';
 import {
   createDesk,
@@ -60,6 +60,9 @@ import {
   ownParameters,
 } from './state.js';
 import { answerScrape, watchArrival, watchFirstToken } from './watch.js';
+
+/** frontend -> itself: the run is about to be cut. */
+const endDue = message('endDue', []);
 
 /** frontend -> itself: the request's client no longer waits. */
 const deadlinePassed = message('deadlinePassed', ['request']);
@@ -86,6 +89,7 @@ const messages = {
   syncDue,
   assignmentsDue,
   deadlinePassed,
+  endDue,
   scrape,
   setRouterParameters,
 };
@@ -110,6 +114,8 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         const slot = takeRequest(state, view, context);
         const { counters } = state;
         counters.submitted++;
+        if (state.endTimer < 0 && settings.endNs < Number.POSITIVE_INFINITY)
+          state.endTimer = context.timer(endDue, Math.max(0, settings.endNs - 1 - context.now));
         watchArrival(settings, state, context);
         watchOracle(desk, state, context);
         if (settings.recordArrivals) context.emit(requestArrived, view.request, view.tenant, view.inputTokens, view.priority);
@@ -257,6 +263,7 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         drainQueues(desk, state, context);
       },
       syncDue: (state: FrontendState, _view, context) => sendReplicaLoad(desk, state, context),
+      endDue: (state: FrontendState, _view, context) => recordInFlight(state, context),
       scrape: (state: FrontendState, view, context) => answerScrape(settings, state, context, view.round),
       setRouterParameters: (state: FrontendState, view) => {
         Object.assign(state, ownParameters(settings, view.body.parameters));

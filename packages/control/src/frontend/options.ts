@@ -64,6 +64,8 @@ export interface FrontendOptions {
   readonly streamTokens?: boolean;
   /** Tell the clients how their requests ended (default true). Clients that only send need no answer: a message a request less. */
   readonly answerClients?: boolean;
+  /** Where the run is cut: 1 ns before, what is known of each request in flight is recorded (`requestInFlight`). Default: it ends by itself. */
+  readonly endNs?: number;
   /** Emit `requestArrived` (default true). */
   readonly recordArrivals?: boolean;
   /** A controller watches: it scrapes this frontend, and may change its router parameters. The list may be filled until the run begins. */
@@ -110,6 +112,7 @@ export interface FrontendSettings
       | 'replicaSync'
       | 'controller'
       | 'assignmentListener'
+      | 'endNs'
     >
   > {
   readonly admission: BoundPolicy<AdmissionPolicy> | undefined;
@@ -126,6 +129,7 @@ export interface FrontendSettings
   readonly replicaSync: FrontendOptions['replicaSync'];
   readonly controller: FrontendOptions['controller'];
   readonly assignmentListener: MeasureListener | undefined;
+  readonly endNs: number;
 }
 
 /** Fills in defaults. @throws KernelError `bad-option` naming the option, its value and its limits. */
@@ -164,6 +168,7 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
     replicaSync: options.replicaSync,
     controller: options.controller,
     assignmentListener: options.assignmentListener,
+    endNs: options.endNs ?? Number.POSITIVE_INFINITY,
   };
   checkLimit('blockTokens', settings.blockTokens, 1);
   checkLimit('clientDelayNs', settings.clientDelayNs, 0);

@@ -33,10 +33,13 @@ const requestColumns = [
 /** One request's row, at the time its outcome is known. */
 export const requestEnded = rowRecord('requestEnded', requestColumns);
 
+/** The row of a request that is in flight where the run is cut: what its frontend knows of it then. */
+export const requestInFlight = rowRecord('requestInFlight', requestColumns);
+
 /** A request has reached a frontend; with `requestEnded` it makes the books balance: in flight = arrived - ended. */
 export const requestArrived = record('requestArrived', ['request', 'tenant', 'inputTokens', 'priority']);
 
-/** The row of a `requestEnded` record. */
+/** The row of a `requestEnded` or `requestInFlight` record. */
 export function requestRowOf({ fields, timeNs }: RunRecord): RequestRecord {
   return {
     requestId: fields[0]!,

@@ -1,8 +1,9 @@
-import { OUTCOME, outcome, settled } from '@braess/protocol';
+import type { RowType } from '@braess/kernel';
+import { OUTCOME, outcome, REASON, settled } from '@braess/protocol';
 import { noteLoadChange, release } from './account.js';
 import { decodeQueueOf } from './decode-queues.js';
 import { watchOracle } from './oracle-watch.js';
-import { requestEnded } from './request-records.js';
+import { requestEnded, requestInFlight } from './request-records.js';
 import { allCharges, freeSlot, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { removeWaiting } from './waiting-queue.js';
@@ -29,12 +30,23 @@ export function settle(
     );
   if (slots.deadlineTimer[slot]! >= 0) context.cancelTimer(slots.deadlineTimer[slot]!);
   count(state, ended);
-  emitRequest(state, context, slot, recorded(ended), reason, lastTokenNs, maxGapNs);
+  emitRequest(requestEnded, state, context, slot, recorded(ended), reason, lastTokenNs, maxGapNs);
   if (desk.settings.answerClients) answer(desk, state, context, slot, ended, lastTokenNs);
   state.slotOf.delete(request);
   freeSlot(slots, slot);
+  if (state.endTimer >= 0 && state.slotOf.size === 0) {
+    // A paced run need not wait for it.
+    context.cancelTimer(state.endTimer);
+    state.endTimer = -1;
+  }
   watchOracle(desk, state, context);
   noteLoadChange(desk, state, context);
+}
+
+/** What is known of the requests in flight, where the run is cut. */
+export function recordInFlight(state: FrontendState, context: FrontendContext): void {
+  state.endTimer = -1;
+  for (const slot of state.slotOf.values()) emitRequest(requestInFlight, state, context, slot, OUTCOME.inFlight, REASON.none, -1, -1);
 }
 
 function answer(
@@ -73,10 +85,11 @@ function recorded(ended: number): number {
   return ended === outcome.rejected ? OUTCOME.rejected : OUTCOME.failed;
 }
 
-/** Reused; never state. Its places are the columns of `requestEnded`. */
+/** Reused; never state. Its places are the columns of `requestEnded` and `requestInFlight`. */
 const row = new Float64Array(requestEnded.fields.length);
 
 function emitRequest(
+  type: RowType,
   state: FrontendState,
   context: FrontendContext,
   slot: number,
@@ -116,5 +129,5 @@ function emitRequest(
   row[22] = slots.firstTokenNs[slot]!;
   row[23] = lastTokenNs;
   row[24] = maxGapNs;
-  context.emitRow(requestEnded, row);
+  context.emitRow(type, row);
 }

@@ -71,6 +71,8 @@ export interface FrontendState {
   sourceRequests: Float64Array;
   decisions: number;
   syncArmed: boolean;
+  /** Timer of the last moment before the run is cut, -1 while nothing is in flight or it is not cut. */
+  endTimer: number;
   /** Null but in a counterfactual fork. */
   steering: Steering | null;
   /** Parameters of the routers; null while they are those of the scenario. */
@@ -117,6 +119,7 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     sourceRequests: new Float64Array(networkTiers * count),
     decisions: 0,
     syncArmed: false,
+    endTimer: -1,
     steering: null,
     ...ownParameters(settings, setup?.parameters),
     watch: createWatch(settings),

@@ -18,10 +18,16 @@ interface Label {
 const CELL = 24;
 
 /**
- * Every GPU that worked as a cell coloured by its mean use: a block per rack, a row per node, a column per GPU, after the actor names
- * (.../rack/node/gpu). A sample is the mean since the one before; after the last one the GPU was idle. Null when GPUs were not sampled.
+ * Every GPU as a cell coloured by its mean use: a block per rack, a row per node, a column per GPU, after the actor names
+ * (.../rack/node/gpu). A sample is the mean since the one before; after the last one the GPU was idle, and so was one of `gpus` without any.
+ * Null when GPUs were not sampled.
  */
-export async function heatMap(database: RunDatabase, width: number, simulatedSeconds: number): Promise<string | null> {
+export async function heatMap(
+  database: RunDatabase,
+  gpus: readonly string[],
+  width: number,
+  simulatedSeconds: number,
+): Promise<string | null> {
   const { rows } = await database.query(
     `with spans as (
       select entity, value, time_s - lag(time_s, 1, 0) over (partition by entity order by time_s) as seconds
@@ -29,13 +35,14 @@ export async function heatMap(database: RunDatabase, width: number, simulatedSec
     select entity, least(1, sum(value * seconds) / greatest(sum(seconds), ${simulatedSeconds})) from spans group by entity order by entity`,
   );
   if (rows.length === 0) return null;
-  const racks = groupByRack(rows.map(([entity, use]) => ({ name: String(entity), use: Number(use) })));
-  const cell = rows.length > 512 ? 14 : CELL;
-  const gpus = Math.max(...[...racks.values()].flatMap((nodes) => [...nodes.values()].map((list) => list.length)));
+  const uses = new Map([...gpus.map((name) => [name, 0] as const), ...rows.map(([entity, use]) => [String(entity), Number(use)] as const)]);
+  const racks = groupByRack([...uses].map(([name, use]) => ({ name, use })));
+  const cell = uses.size > 512 ? 14 : CELL;
+  const columns = Math.max(...[...racks.values()].flatMap((nodes) => [...nodes.values()].map((list) => list.length)));
   const nodes = Math.max(...[...racks.values()].map((list) => list.size));
   const longest = Math.max(...[...racks.values()].flatMap((list) => [...list.keys()].map((node) => node.length)));
   const labelWidth = 16 + longest * 6.5;
-  const blockWidth = labelWidth + gpus * cell + 24;
+  const blockWidth = labelWidth + columns * cell + 24;
   const blockHeight = nodes * cell + 44;
   const fitting = Math.max(1, Math.floor(width / blockWidth));
   // As many rows as needed, filled evenly.

@@ -76,10 +76,15 @@ export async function requestsOfWorkers(database: RunDatabase): Promise<WorkerCo
   return rows.map(([stage, worker, requests]) => ({ stage: String(stage), worker: String(worker), requests: Number(requests) }));
 }
 
-/** Workers that were sampled and had no request. */
-export async function idleWorkers(database: RunDatabase, busy: readonly WorkerCount[]): Promise<number> {
-  const { rows } = await database.query(`select distinct entity from series where metric = 'queue_depth' and entity is not null`);
+/** Workers that had no request: of `engines`, or where those are not known of the ones that were sampled. */
+export async function idleWorkers(
+  database: RunDatabase,
+  engines: readonly string[] | undefined,
+  busy: readonly WorkerCount[],
+): Promise<number> {
   const names = new Set(busy.map(({ worker }) => worker));
+  if (engines !== undefined) return engines.filter((engine) => !names.has(engine)).length;
+  const { rows } = await database.query(`select distinct entity from series where metric = 'queue_depth' and entity is not null`);
   return rows.filter(([entity]) => !names.has(String(entity))).length;
 }
 

@@ -36,9 +36,9 @@ async function reportPage(folder: string, manifest: RunManifest, summary: Folder
         'Line: mean over the engines, GPUs or links that were at work. Band: up to the highest of them.',
         `<div class="grid2">${timelines.map(({ title: name, svg }) => `<div><h3>${escapeHtml(name)}</h3>${svg}</div>`).join('')}</div>`,
       ),
-    await topologySection(database, summary.simulatedSeconds),
+    await topologySection(database, manifest, summary.simulatedSeconds),
     await cacheSection(page),
-    await hotSpotSection(database, summary.simulatedSeconds),
+    await hotSpotSection(database, manifest, summary.simulatedSeconds),
     await optionalSection(
       'Decisions',
       'What routers and planners decided, and how well the choice stood among the candidates recorded.',
@@ -162,18 +162,18 @@ function tierShares({ g1, ...lower }: FolderSummary['hitRates']): string {
   return [`G1 ${formatShare(g1)}`, ...used.map((tier) => `${tier.toUpperCase()} ${formatShare(lower[tier])}`)].join(' · ');
 }
 
-async function topologySection(database: RunDatabase, simulatedSeconds: number): Promise<string | null> {
-  const map = await heatMap(database, 1140, simulatedSeconds);
+async function topologySection(database: RunDatabase, { gpus = [] }: RunManifest, simulatedSeconds: number): Promise<string | null> {
+  const map = await heatMap(database, gpus, 1140, simulatedSeconds);
   if (map === null) return null;
   const scale = '<div class="legend"><span>idle<span class="scale"></span>busy, share of time in %</span></div>';
-  return section('Topology', 'Every GPU that worked, by its mean use over the run: a block per rack, a row per node.', scale + map);
+  return section('Topology', 'Every GPU by its mean use over the run: a block per rack, a row per node.', scale + map);
 }
 
-async function hotSpotSection(database: RunDatabase, simulatedSeconds: number): Promise<string | null> {
+async function hotSpotSection(database: RunDatabase, { engines }: RunManifest, simulatedSeconds: number): Promise<string | null> {
   const links = await linkChart(database, simulatedSeconds);
   const workers = await requestsOfWorkers(database);
   if (links === null && workers.length === 0) return null;
-  const idle = await idleWorkers(database, workers);
+  const idle = await idleWorkers(database, engines, workers);
   const stages = legend(
     STAGES.filter(({ stage }) => workers.some((worker) => worker.stage === stage)).map(({ name, colour }) => [name, colour]),
   );

@@ -89,10 +89,13 @@ const CACHE_TIERS = [
 
 type CacheTier = (typeof CACHE_TIERS)[number];
 
+/** Requests whose hits count, as in the summary. */
+const measured = "prefill_start_ns is not null and outcome <> 'in_flight'";
+
 /** Tiers in which input tokens were found. */
 export async function tiersSeen(database: RunDatabase): Promise<CacheTier[]> {
   const sums = CACHE_TIERS.map(({ tier }) => `sum(cached_tokens_${tier})`).join(', ');
-  const { rows } = await database.query(`select ${sums} from requests where prefill_start_ns is not null`);
+  const { rows } = await database.query(`select ${sums} from requests where ${measured}`);
   return CACHE_TIERS.filter((_, i) => Number(rows[0]?.[i]) > 0);
 }
 
@@ -106,7 +109,7 @@ export async function hitChart(
   const width = binWidth(simulatedSeconds);
   const shares = tiers.map(({ tier }) => `sum(cached_tokens_${tier}) / sum(input_tokens)`).join(', ');
   const { rows } = await database.query(`select floor(arrival_s / ${width}) as bin, ${shares}
-    from requests where prefill_start_ns is not null group by bin order by bin`);
+    from requests where ${measured} group by bin order by bin`);
   const points = rows.flatMap(([bin, ...values]) =>
     tiers.map(({ name }, i) => ({ ...binOf(Number(bin), width, axis), name, share: Number(values[i]) })),
   );

@@ -30,6 +30,9 @@ export interface RunManifest {
   versions: Record<string, string>;
   /** Absolute path of the scenario file, and the settings over it: what a fork of the run starts from. Null where it came from elsewhere. */
   source?: { file: string; settings: readonly string[] } | null;
+  /** Names of all engines and their GPUs, also of those that never work; absent where there are none. */
+  engines?: readonly string[];
+  gpus?: readonly string[];
   fingerprint: string | null;
   /** Rows and bytes of each table. */
   tables: Record<string, { rows: number; bytes: number }>;
@@ -53,6 +56,8 @@ export interface RunFolderOptions {
   seed: string;
   versions: Record<string, string>;
   source?: { file: string; settings: readonly string[] };
+  engines?: readonly string[];
+  gpus?: readonly string[];
   names: RunNames;
   summary?: SummaryOptions;
   /** `gzip` makes the files about a third of the size and writing about ten times slower. */
@@ -108,6 +113,8 @@ export function openRunFolder(options: RunFolderOptions): RunFolder {
     seed: options.seed,
     versions: options.versions,
     source: options.source ?? null,
+    ...(options.engines === undefined ? {} : { engines: options.engines }),
+    ...(options.gpus === undefined ? {} : { gpus: options.gpus }),
     fingerprint: null,
     tables: {},
   };

@@ -158,7 +158,8 @@ export function summarize(
 }
 
 function addHits(state: SummaryState, segment: RequestSegment, row: number): void {
-  if (segment.prefillStartNs[row]! < 0) return;
+  // Of requests in flight it depends on where the run was cut what is known.
+  if (segment.outcome[row] === OUTCOME.inFlight || segment.prefillStartNs[row]! < 0) return;
   const { measured } = state;
   measured.inputTokens += segment.inputTokens[row]!;
   measured.cached[0]! += segment.cachedTokensG1[row]!;
