@@ -58,6 +58,16 @@ describe('a client that tries again at once', () => {
     ]);
   });
 
+  it('word of the first that it is prefilled, which crosses its cancel, does not stand for the second', async () => {
+    // Prefilled at 20.6 ms, and word of it at the frontend at 21.1: the second attempt is there from 20.8 on. The second is prefilled at 41.3 ms, given up at 41.2.
+    const settings = ['workload.source.outputTokens.tokens=1', 'workload.retry={timeoutMs: 20.5, attempts: 2}'];
+    const run = await project.runOnShards('single.yaml', settings);
+    expect(run.summary).toMatchObject({ submitted: 1, failed: 1, faults: [] });
+    expect(await run.query('select reason, attempts, prefill_end_ns from requests')).toEqual([
+      { reason: 'timeout', attempts: 2, prefill_end_ns: null },
+    ]);
+  });
+
   it('late word that the KV of the first has arrived does not let go of that of the second', async () => {
     // The first is given up while it decodes, at 40 ms; its engine's word, sent at 26.9, comes at 68.9 ms. The second was at the prefill engine
     // from 40.8 ms (answer to the client, back, to the engine) and is held there from 60.8 ms until its transfer ends at 67.1 and word of it comes.

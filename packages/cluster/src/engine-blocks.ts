@@ -16,7 +16,7 @@ import {
   sequenceBlocks,
   sequenceHitTokens,
 } from '@braess/kvbm';
-import type { KvEventColumns } from '@braess/protocol';
+import { type KvEventColumns, requestOfDispatch } from '@braess/protocol';
 import { blocksRefused, type EngineBlocks } from '@braess/serving';
 import type { CachePolicy } from './own-evictions.js';
 
@@ -64,7 +64,7 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
       if (slot >= state.sequenceOf.length) widen(state, slot);
       state.sequenceOf[slot] = -1;
       state.chains[slot] = chain;
-      state.requests[slot] = request;
+      state.requests[slot] = requestOfDispatch(request);
     },
     available: (state) => availableBlocks(state.pool),
     admit(state, slot, tokens) {

@@ -53,11 +53,11 @@ function atFrontend(states: ActorStates, actor: string, { slots, engines }: Fron
         break;
       case slotStage.prefill:
       case slotStage.aggregated:
-        said(`waits for ${nameOf(prefillEngine)}, ${atEngine(states, nameOf(prefillEngine), request)}`);
+        said(`waits for ${nameOf(prefillEngine)}, ${atEngine(states, nameOf(prefillEngine), slots.dispatch[slot]!)}`);
         break;
       case slotStage.decode: {
         const engine = nameOf(slots.decodeEngine[slot]!);
-        said(`waits for ${engine}, ${atEngine(states, engine, request)}`);
+        said(`waits for ${engine}, ${atEngine(states, engine, slots.dispatch[slot]!)}`);
         break;
       }
     }
@@ -66,9 +66,9 @@ function atFrontend(states: ActorStates, actor: string, { slots, engines }: Fron
 }
 
 /** What an engine does with a request, as the end of a sentence. */
-function atEngine(states: ActorStates, name: string, request: number): string {
+function atEngine(states: ActorStates, name: string, dispatch: number): string {
   const { engine, slots, columns, inquiries } = states.stateOf(name) as Engine;
-  const slot = slots.get(request);
+  const slot = slots.get(dispatch);
   if (slot === undefined) return `which does not have it (${conditionOf(engine)})`;
   if (slot < 0) return `which looks its prompt up in a KV tier (${inquiries.get(-1 - slot)?.answered ?? 0} have answered)`;
   const { state, promptTokens } = engine.requests;

@@ -166,7 +166,7 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
           context.send(view.sender, protocol.refused, engineDelayNs, view.request, reason, 0);
           return;
         }
-        state.prefills.push({ request: view.request, atNs: context.now });
+        state.prefills.push({ request: protocol.requestOfDispatch(view.request), atNs: context.now });
         state.present.set(view.request, view.sender);
         const startNs = Math.max(context.now, state.busyUntilNs);
         state.busyUntilNs = startNs + prefillNs + prefillTokenNs * view.inputTokens;
@@ -190,7 +190,7 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
           context.send(view.sender, protocol.refused, engineDelayNs, view.request, reason, 1);
           return;
         }
-        state.decodes.push({ request: view.request, atNs: context.now, prefillEngine: view.prefillEngine });
+        state.decodes.push({ request: protocol.requestOfDispatch(view.request), atNs: context.now, prefillEngine: view.prefillEngine });
         state.present.set(view.request, view.sender);
         context.timer(transferDone, transferNs, view.request, view.outputTokens, context.now);
       },
@@ -210,7 +210,7 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
         context.send(frontend, protocol.finished, engineDelayNs, request, 0, context.now, outputTokens, maxGapNs, 0);
       },
       cancel: (state, view, context) => {
-        state.cancels.push({ request: view.request, atNs: context.now });
+        state.cancels.push({ request: protocol.requestOfDispatch(view.request), atNs: context.now });
         state.present.delete(view.request);
       },
       changeRole: (state, view, context) => {

@@ -12,8 +12,24 @@ import { body, message } from '@braess/kernel';
  *   prefill engine --prefillBegun--> frontend --decode--> decode engine ... --prefilled--> frontend --kvComplete--> decode engine
  *
  * Aggregated serving is the same without the middle: frontend --prefill--> engine --answerBegun, finished--> frontend.
- * A request is named by its number in the run's workload; times are simulated ns; -1 stands for "does not apply".
+ * A request is named by its number in the run's workload, to engines by its `dispatchNumber`; times are simulated ns; -1 stands for "does not apply".
  */
+
+const requests = 2 ** 32;
+const recalls = 2 ** 20;
+
+/**
+ * What engines know a request by: its number, and above it how many dispatches its frontend had called off before (modulo 2^20). A request that is called off and
+ * sent again is thus another one to its engine, and late word of the first says nothing of the second.
+ */
+export function dispatchNumber(request: number, recalled: number): number {
+  return (recalled % recalls) * requests + request;
+}
+
+/** The number of the request in the run's workload. */
+export function requestOfDispatch(dispatch: number): number {
+  return dispatch % requests;
+}
 
 /**
  * What identifies a prompt's KV blocks: identities of its full blocks at the engines' block size, chained; undefined when nothing is shared. Where the

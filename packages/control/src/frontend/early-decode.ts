@@ -1,13 +1,19 @@
-import { cancel, kvComplete } from '@braess/protocol';
+import { cancel, kvComplete, requestOfDispatch } from '@braess/protocol';
 import { release } from './account.js';
 import { charge, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 
+/** The slot of a request that engines know by this number now, else -1. */
+export function slotOfDispatch({ slots, slotOf }: FrontendState, dispatch: number): number {
+  const slot = slotOf.get(requestOfDispatch(dispatch));
+  return slot !== undefined && slots.dispatch[slot] === dispatch ? slot : -1;
+}
+
 /** The slot of a request whose prompt is still computed and whose decode engine is the sender, else -1. */
-export function earlySlot(state: FrontendState, request: number, sender: number): number {
+export function earlySlot(state: FrontendState, dispatch: number, sender: number): number {
   const { slots, engines } = state;
-  const slot = state.slotOf.get(request);
-  if (slot === undefined || slots.stage[slot] !== slotStage.prefill || slots.early[slot] === 0) return -1;
+  const slot = slotOfDispatch(state, dispatch);
+  if (slot < 0 || slots.stage[slot] !== slotStage.prefill || slots.early[slot] === 0) return -1;
   return engines.actors[slots.decodeEngine[slot]!] === sender ? slot : -1;
 }
 
@@ -17,7 +23,7 @@ export function completeEarly(desk: FrontendDesk, state: FrontendState, context:
   if (slots.early[slot] === 0) return false;
   slots.early[slot] = 0;
   slots.stage[slot] = slotStage.decode;
-  context.send(engines.actors[slots.decodeEngine[slot]!]!, kvComplete, desk.settings.engineDelayNs, slots.request[slot]!);
+  context.send(engines.actors[slots.decodeEngine[slot]!]!, kvComplete, desk.settings.engineDelayNs, slots.dispatch[slot]!);
   return true;
 }
 
@@ -26,7 +32,10 @@ export function dropEarly(desk: FrontendDesk, state: FrontendState, context: Fro
   const { slots, engines } = state;
   if (slots.early[slot] === 0) return;
   release(desk, state, slot, charge.decodeEngine | charge.transfer | charge.placement);
-  if (tell) context.send(engines.actors[slots.decodeEngine[slot]!]!, cancel, desk.settings.engineDelayNs, slots.request[slot]!);
+  if (tell) {
+    state.recalled++;
+    context.send(engines.actors[slots.decodeEngine[slot]!]!, cancel, desk.settings.engineDelayNs, slots.dispatch[slot]!);
+  }
   slots.early[slot] = 0;
   slots.decodeEngine[slot] = -1;
 }

@@ -28,7 +28,7 @@ import { isWatched, ViewWatch } from '../policy/untouched.js';
 import { release, replicaLoad, sendReplicaLoad, syncDue, takeReplicaLoad } from './account.js';
 import { assignmentsDue, sendAssignments } from './assignments.js';
 import { waitingRequests } from './decode-queues.js';
-import { completeEarly, dropEarly, earlySlot } from './early-decode.js';
+import { completeEarly, dropEarly, earlySlot, slotOfDispatch } from './early-decode.js';
 import { type EngineColumns, engineOf, takeLoadReport } from './engines.js';
 import { decideWaiting } from './joint.js';
 import { type FrontendOptions, frontendSettings } from './options.js';
@@ -191,7 +191,7 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         if (slot < 0) return;
         state.slots.generatedTokens[slot] = view.count;
         if (settings.streamTokens)
-          context.send(state.slots.client[slot]!, tokens, settings.clientDelayNs, view.request, view.count, view.atNs);
+          context.send(state.slots.client[slot]!, tokens, settings.clientDelayNs, state.slots.request[slot]!, view.count, view.atNs);
       },
       finished: (state: FrontendState, view, context) => {
         const early = earlySlot(state, view.request, view.sender);
@@ -329,11 +329,11 @@ function mayEnter(desk: FrontendDesk, state: FrontendState, context: FrontendCon
   return answer;
 }
 
-/** The slot of a request that the sender is working on, or -1 for a late report: the request is over, or has moved to another engine. */
-function slotAt(state: FrontendState, request: number, sender: number): number {
+/** The slot of a request that the sender is working on, or -1 for a late report: the request is over, has moved to another engine, or was sent there anew. */
+function slotAt(state: FrontendState, dispatch: number, sender: number): number {
   const { slots } = state;
-  const slot = state.slotOf.get(request);
-  if (slot !== undefined) {
+  const slot = slotOfDispatch(state, dispatch);
+  if (slot >= 0) {
     const stage = slots.stage[slot];
     const engine = stage === slotStage.decode ? slots.decodeEngine[slot]! : slots.prefillEngine[slot]!;
     if (stage !== slotStage.waitingFirst && stage !== slotStage.waitingDecode && isEngine(state.engines, engine, sender)) return slot;

@@ -1,5 +1,5 @@
 import { message } from '@braess/kernel';
-import { cancel, decode, engineRole, engineStatus, isDraining, isMoving, outcome, prefill, REASON } from '@braess/protocol';
+import { cancel, decode, dispatchNumber, engineRole, engineStatus, isDraining, isMoving, outcome, prefill, REASON } from '@braess/protocol';
 import { siteOf } from '../oracle/site.js';
 import { chargeDecode, chargePrefill, chargeTransfer, noteLoadChange, release } from './account.js';
 import { decodeQueueOf, waitingRequests } from './decode-queues.js';
@@ -86,12 +86,13 @@ function dispatchFirst(desk: FrontendDesk, state: FrontendState, context: Fronte
   slots.prefillEngine[slot] = engine;
   slots.stage[slot] = aggregated ? slotStage.aggregated : slotStage.prefill;
   slots.queuedNs[slot] = context.now + engineDelayNs;
+  slots.dispatch[slot] = dispatchNumber(slots.request[slot]!, state.recalled);
   context.sendBody(
     engines.actors[engine]!,
     prefill,
     engineDelayNs,
     slots.chains[slot],
-    slots.request[slot]!,
+    slots.dispatch[slot]!,
     slots.inputTokens[slot]!,
     slots.outputTokens[slot]!,
     slots.priority[slot]!,
@@ -115,7 +116,7 @@ export function dispatchDecode(desk: FrontendDesk, state: FrontendState, context
     decode,
     desk.settings.engineDelayNs,
     slots.chains[slot],
-    slots.request[slot]!,
+    slots.dispatch[slot]!,
     slots.inputTokens[slot]!,
     slots.outputTokens[slot]!,
     engines.actors[slots.prefillEngine[slot]!]!,
@@ -227,7 +228,8 @@ export function rejectPlaced(desk: FrontendDesk, state: FrontendState, context: 
 }
 
 function cancelAt(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number, engine: number): void {
-  context.send(state.engines.actors[engine]!, cancel, desk.settings.engineDelayNs, state.slots.request[slot]!);
+  state.recalled++;
+  context.send(state.engines.actors[engine]!, cancel, desk.settings.engineDelayNs, state.slots.dispatch[slot]!);
 }
 
 /** Ends a request that the client gave up or that is out of time: the engine that has it is told. */

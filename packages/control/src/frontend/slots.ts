@@ -13,6 +13,8 @@ export interface RequestSlots {
   used: number;
   freeSlots: number[];
   request: Float64Array;
+  /** What engines know it by, see `dispatchNumber`; of its first stage and what follows that. */
+  dispatch: Float64Array;
   client: Int32Array;
   stage: Uint8Array;
   charges: Uint8Array;
@@ -69,6 +71,7 @@ function createSlots(capacity: number): RequestSlots {
     used: 0,
     freeSlots: [],
     request: new Float64Array(capacity),
+    dispatch: new Float64Array(capacity),
     client: new Int32Array(capacity),
     stage: new Uint8Array(capacity),
     charges: new Uint8Array(capacity),

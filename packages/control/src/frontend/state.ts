@@ -70,6 +70,8 @@ export interface FrontendState {
   tierRequests: Float64Array;
   sourceRequests: Float64Array;
   decisions: number;
+  /** Dispatches called off: part of what engines know later ones by. */
+  recalled: number;
   syncArmed: boolean;
   /** Timer of the last moment before the run is cut, -1 while nothing is in flight or it is not cut. */
   endTimer: number;
@@ -118,6 +120,7 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     tierRequests: new Float64Array(networkTiers),
     sourceRequests: new Float64Array(networkTiers * count),
     decisions: 0,
+    recalled: 0,
     syncArmed: false,
     endTimer: -1,
     steering: null,

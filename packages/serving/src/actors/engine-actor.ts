@@ -12,6 +12,7 @@ import {
   type PromptBlocks,
   prefill,
   releaseKv,
+  requestOfDispatch,
   setTelemetryLoss,
   startEngine as startEngineMessage,
   stopEngine as stopEngineMessage,
@@ -326,7 +327,9 @@ function settle<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Con
 
 function expectNew<Pool>(state: State<Pool>, request: number): void {
   if (state.slots.has(request))
-    throw new Error(`engine: request ${request} came a second time while it is here; cancel it first or send it elsewhere`);
+    throw new Error(
+      `engine: request ${requestOfDispatch(request)} came a second time while it is here; cancel it first or send it elsewhere`,
+    );
 }
 
 /** Checks that every accepted request is accounted for, and every block free when none is left; what is wrong, one sentence each. */

@@ -8,6 +8,7 @@ import {
   prefillBegun,
   prefilled,
   refused,
+  requestOfDispatch,
   tierHits,
   tokens,
 } from '@braess/protocol';
@@ -67,7 +68,7 @@ export function submitRequest<Pool>(
     columns.queued[slot] = 1;
     state.queuedTokens += inputTokens;
   }
-  if (kind !== requestKind.prefillOnly && scope.options.streams?.(request) === true) {
+  if (kind !== requestKind.prefillOnly && scope.options.streams?.(requestOfDispatch(request)) === true) {
     columns.streaming[slot] = 1;
     state.streamingCount++;
     engine.rules.stepwise = true;

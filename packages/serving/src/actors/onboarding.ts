@@ -1,5 +1,5 @@
 import type { ActorId, Context } from '@braess/kernel';
-import { fetch, lookup } from '@braess/protocol';
+import { fetch, lookup, requestOfDispatch } from '@braess/protocol';
 import { createPassShape, mixedPassNs } from '../timing.js';
 import type { EngineActorState } from './engine-actor-state.js';
 import type { EngineTiers } from './engine-options.js';
@@ -108,7 +108,9 @@ export function planInquiry<Pool>(
   const held = heldInTiers(inquiry);
   const take = held === 0 ? 0 : plan(choice, (start, end) => prefillNs(timing, rules.maxBatchedTokens, speedFactor, start, end));
   if (!(Number.isInteger(take) && take >= 0 && take <= held))
-    throw new Error(`onboard plan for request ${inquiry.request}: ${take} blocks of ${held} held; must be a whole number up to that`);
+    throw new Error(
+      `onboard plan for request ${requestOfDispatch(inquiry.request)}: ${take} blocks of ${held} held; must be a whole number up to that`,
+    );
   inquiry.take = take;
   let before = 0;
   for (let tier = 0; tier < inquiry.held.length; tier++) {
