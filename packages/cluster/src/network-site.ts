@@ -27,8 +27,8 @@ export function networkSite(topology: Topology, plan: ClusterPlan): NetworkSite 
     if (level >= 0) tierBackground[level] = Math.max(tierBackground[level]!, share);
   }
   const rows = new Map<number, Int8Array>();
-  return {
-    tiersFrom(engine) {
+  return Object.freeze({
+    tiersFrom(engine: number) {
       let row = rows.get(engine);
       if (row === undefined) {
         const from = plan.engines[engine]!.gpus[0] as number;
@@ -42,9 +42,9 @@ export function networkSite(topology: Topology, plan: ClusterPlan): NetworkSite 
     tierBackground,
     tierLinks,
     linkTier,
-    isSource: (engine) => roleOf(plan, engine) === 'prefill',
-    isTarget: (engine) => roleOf(plan, engine) === 'decode',
-    pathStages(from, to) {
+    isSource: (engine: number) => roleOf(plan, engine) === 'prefill',
+    isTarget: (engine: number) => roleOf(plan, engine) === 'decode',
+    pathStages(from: number, to: number) {
       const [source, destination] = [plan.engines[from]!.gpus[0] as number, plan.engines[to]!.gpus[0] as number];
       const key = source * topology.nodeCount + destination;
       let known = stages.get(key);
@@ -54,7 +54,7 @@ export function networkSite(topology: Topology, plan: ClusterPlan): NetworkSite 
       }
       return known;
     },
-  };
+  });
 }
 
 function roleOf(plan: ClusterPlan, engine: number): GroupPlan['role'] {

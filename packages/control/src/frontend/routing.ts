@@ -3,7 +3,7 @@ import { networkTiers, siteOf } from '../oracle/site.js';
 import { staticTierOracle } from '../oracle/tier-oracles.js';
 import { type BoundPolicy, policyFailure, thrownFault } from '../policy/policy.js';
 import { type RouterPolicy, routerStage } from '../policy/router-policy.js';
-import { isWatched, ViewWatch } from '../policy/untouched.js';
+import { isWatched, SiteWatch, ViewWatch } from '../policy/untouched.js';
 import { chooseEngine } from '../router/ask.js';
 import { recordDecision } from './decisions.js';
 import { belowCap, hasRoom, keepNearest } from './decode-stage.js';
@@ -190,13 +190,15 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
   if (oracle.policy.writesAll !== true) network.forget();
   view.network = network;
   const { knowledge } = state.oracle;
+  const site = siteOf(settings.site, state.engines.count);
+  const siteWatch = isWatched(oracle, desk.request.request) ? new SiteWatch('question.site', site) : undefined;
   const question = {
     nowNs: view.nowNs,
     prefillEngine: view.prefillEngine,
     transferBytes: view.transferBytes,
     candidates: view.candidates,
     count: view.count,
-    site: siteOf(settings.site, state.engines.count),
+    site: siteWatch?.site ?? site,
     paths: settings.decodeRouter.policy.reads?.paths === true,
     inputTokens: desk.request.inputTokens,
     blockTokens: view.blockTokens,
@@ -206,14 +208,14 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
   // One that listens and has not spoken knows nothing.
   if (knowledge === null && listens(oracle.policy)) network.forget();
   else {
-    const watch = isWatched(oracle, desk.request.request) ? new ViewWatch({ question }, ['question.site']) : undefined;
+    const watch = siteWatch === undefined ? undefined : new ViewWatch({ question }, ['question.site']);
     try {
       oracle.policy.answer(question, network, oracle.parameters, knowledge, desk.random.oracle);
       network.check(question);
     } catch (thrown) {
       throw policyFailure(oracle, askedOfOracle(desk), thrownFault(thrown), thrown);
     }
-    const written = watch?.written();
+    const written = watch?.written() ?? siteWatch?.written();
     if (written !== undefined) throw policyFailure(oracle, askedOfOracle(desk), written);
   }
   if (settings.oracleHealth.fallback !== 'static-tiers' || oracleIsWell(desk, state, view.nowNs)) return;

@@ -165,6 +165,44 @@ export class NetworkAnswer implements OracleAnswer, NetworkView {
     this.#costsTold = false;
   }
 
+  /** A copy, to tell later by `difference` what was written in between. */
+  twin(): NetworkAnswer {
+    const twin = new NetworkAnswer(this.pathCongestion.length);
+    twin.#rows.tier = Array.from(this.#rows.tier);
+    const copies = twin.#stores();
+    for (const [place, [, values]] of this.#stores().entries()) (copies[place]![1] as Float64Array).set(values);
+    twin.#byTier = this.#byTier;
+    twin.#candidates = this.#candidates;
+    twin.#count = this.#count;
+    return twin;
+  }
+
+  /** The first number that is not what it was when the twin was made: where, what it was and is. Columns that were asked for since are no difference. */
+  difference(twin: NetworkAnswer): { readonly place: string; readonly was: number; readonly is: number } | undefined {
+    if (twin.#byTier && !this.#byTier) twin.#spread();
+    const stores = (answer: NetworkAnswer): (readonly [string, ReadonlyColumn])[] => [
+      ...answer.#stores(),
+      ['byTier.tier', answer.#rows.tier],
+    ];
+    const before = stores(twin);
+    for (const [place, [name, values]] of stores(this).entries()) {
+      const was = before[place]![1];
+      for (let at = 0; at < was.length; at++)
+        if (!Object.is(values[at], was[at])) return { place: `${name}[${at}]`, was: was[at]!, is: values[at]! };
+    }
+    return undefined;
+  }
+
+  #stores(): (readonly [string, Float64Array])[] {
+    const { tier: _, ...rows } = this.#rows;
+    return [
+      ['pathCongestion', this.pathCongestion],
+      ...Object.entries(this.#columns),
+      ...Object.entries(this.#costs),
+      ...Object.entries(rows).map(([name, values]) => [`byTier.${name}`, values] as const),
+    ];
+  }
+
   #tellCosts(): { readonly [Cost in keyof CostColumns]: Float64Array } {
     this.#costsTold = true;
     return this.#costs;

@@ -2,6 +2,7 @@ import { type ActorKind, actorKind, type Context, copyValue, KernelError, messag
 import { linkReport, oracleKnowledge, oracleWatch, probeEnded, probeOrder, setTelemetryLoss } from '@braess/protocol';
 import type { OracleActions, OraclePolicy, OracleView } from '../policy/control-policies.js';
 import { type BoundPolicy, policyFailure, policyState, thrownFault } from '../policy/policy.js';
+import { isWatched, SiteWatch } from '../policy/untouched.js';
 import type { NetworkSite } from './site.js';
 
 /** oracle -> itself: tell the frontends what is new; the beat of the policy. */
@@ -74,14 +75,23 @@ export function createOracleKind(options: OracleOptions): OracleKind {
       context.send(source.prober.id, probeOrder, controlDelayNs, probe, source.node, destination.node, forthBytes, backBytes);
     },
   };
-  const viewAt = (nowNs: number): OracleView => ({ nowNs, engines: options.engines.length, site, paths: options.readsPaths });
-  const asked = (state: OracleState, context: OracleContext, about: string, run: () => void): void => {
+  const viewAt = (nowNs: number, known: NetworkSite): OracleView => ({
+    nowNs,
+    engines: options.engines.length,
+    site: known,
+    paths: options.readsPaths,
+  });
+  /** Runs a function of the policy, for the `number`th time; where it is watched, writes to the site stop the run. */
+  const asked = (state: OracleState, context: OracleContext, about: string, number: number, run: (known: NetworkSite) => void): void => {
     current = { state, context };
+    const watch = isWatched(bound, number) ? new SiteWatch('site', site) : undefined;
     try {
-      run();
+      run(watch?.site ?? site);
     } catch (thrown) {
       throw policyFailure(bound, about, thrownFault(thrown), thrown);
     }
+    const written = watch?.written();
+    if (written !== undefined) throw policyFailure(bound, about, written);
   };
   /** Once an instant, behind all reports of it. */
   const publishSoon = (state: OracleState, context: OracleContext): void => {
@@ -90,11 +100,11 @@ export function createOracleKind(options: OracleOptions): OracleKind {
     context.send(context.self, publishDue, 0);
   };
   const publish = (state: OracleState, context: OracleContext): void => {
-    asked(state, context, 'what to publish', () => {
+    asked(state, context, 'what to publish', state.publications, (known) => {
       const made =
         policy.publish === undefined
           ? { madeAtNs: context.now, knowledge: state.policy }
-          : policy.publish(viewAt(context.now), parameters, state.policy, random);
+          : policy.publish(viewAt(context.now, known), parameters, state.policy, random);
       if (made === null) return;
       state.publications++;
       state.publishedAtNs = context.now;
@@ -109,7 +119,9 @@ export function createOracleKind(options: OracleOptions): OracleKind {
     });
   };
   const beat = (state: OracleState, context: OracleContext): void => {
-    asked(state, context, 'at its beat', () => policy.beat?.(viewAt(context.now), actions, parameters, state.policy, random));
+    asked(state, context, 'at its beat', 0, (known) =>
+      policy.beat?.(viewAt(context.now, known), actions, parameters, state.policy, random),
+    );
     publishSoon(state, context);
     state.beating = true;
     context.timer(beatDue, beatNs - (context.now % beatNs));
@@ -134,9 +146,14 @@ export function createOracleKind(options: OracleOptions): OracleKind {
       linkReport: (state: OracleState, view, context) => {
         if (state.telemetryLost || policy.observe === undefined) return;
         const { link, utilisation, transferBytes, flows, marks, pausedNs } = view;
-        const observation = { nowNs: context.now, link, utilisation, transferBytes, flows, marks, pausedNs, site };
         state.reports++;
-        asked(state, context, `to take a report of link ${link}`, () => policy.observe?.(observation, parameters, state.policy));
+        asked(state, context, `to take a report of link ${link}`, state.reports, (known) =>
+          policy.observe?.(
+            { nowNs: context.now, link, utilisation, transferBytes, flows, marks, pausedNs, site: known },
+            parameters,
+            state.policy,
+          ),
+        );
         publishSoon(state, context);
       },
       probeEnded: (state: OracleState, { probe, status, forthNs, backNs }, context) => {
@@ -144,9 +161,8 @@ export function createOracleKind(options: OracleOptions): OracleKind {
         if (sent === undefined) throw new KernelError('bad-value', `probe ${probe} has ended, but is not under way`);
         state.probes.delete(probe);
         if (state.telemetryLost) return;
-        const observation = { nowNs: context.now, ...sent, lost: status !== 0, forthNs, backNs, site };
-        asked(state, context, `to take a probe from engine ${sent.from} to ${sent.to}`, () =>
-          policy.probed?.(observation, parameters, state.policy),
+        asked(state, context, `to take a probe from engine ${sent.from} to ${sent.to}`, probe, (known) =>
+          policy.probed?.({ nowNs: context.now, ...sent, lost: status !== 0, forthNs, backNs, site: known }, parameters, state.policy),
         );
         publishSoon(state, context);
       },

@@ -28,7 +28,7 @@ const none = new Float64Array(networkTiers);
 let unknownTiers = new Int8Array(0);
 
 /** A network of which nothing is known. */
-const unknownSite: NetworkSite = {
+const unknownSite: NetworkSite = Object.freeze({
   tiersFrom: () => unknownTiers,
   tierBytesPerSecond: unknown,
   tierLatencyNs: unknown,
@@ -38,7 +38,7 @@ const unknownSite: NetworkSite = {
   isSource: () => false,
   isTarget: () => false,
   pathStages: () => [],
-};
+});
 
 /** The same for so many engines. */
 export function siteOf(site: NetworkSite | undefined, engines: number): NetworkSite {

@@ -1,3 +1,5 @@
+import { NetworkAnswer } from '../oracle/network-answer.js';
+import type { NetworkSite } from '../oracle/site.js';
 import { type BoundPolicy, builtInSource } from './policy.js';
 
 /** What stood at a place, and, of a column, its values. */
@@ -43,6 +45,7 @@ interface NumberColumn {
 /** A view before a policy of somebody's own was asked: its columns are the simulation's own, so a write would change the run without a word. */
 export class ViewWatch implements Watch {
   readonly #copies: Copy[] = [];
+  readonly #answers: { readonly path: string; readonly answer: NetworkAnswer; readonly twin: NetworkAnswer }[] = [];
 
   /** `views` by the name that messages give them; what stands at the paths of `writable` is the policy's to write. */
   constructor(views: Readonly<Record<string, object>>, writable: readonly string[] = []) {
@@ -56,20 +59,65 @@ export class ViewWatch implements Watch {
       if (typeof value !== 'number' && (typeof value !== 'object' || value === null)) continue;
       const column = isColumn(value) ? value.slice() : undefined;
       this.#copies.push({ path: place, holder, key, value, column });
-      if (typeof value === 'object' && column === undefined) this.#keep(value as Record<string, unknown>, place, writable);
+      // Its columns are filled when they are asked for.
+      if (value instanceof NetworkAnswer) this.#answers.push({ path: place, answer: value, twin: value.twin() });
+      else if (typeof value === 'object' && column === undefined) this.#keep(value as Record<string, unknown>, place, writable);
     }
   }
 
   written(): string | undefined {
     for (const { path, holder, key, value, column } of this.#copies) {
       if (!Object.is(holder[key], value)) return wrote(path, value, holder[key]);
-      if (column === undefined) continue;
-      const now = value as Column;
-      for (let row = 0; row < column.length; row++)
-        if (!Object.is(now[row], column[row])) return wrote(`${path}[${row}]`, column[row], now[row]);
+      const written = column === undefined ? undefined : writtenColumn(path, column, value as Column);
+      if (written !== undefined) return written;
+    }
+    for (const { path, answer, twin } of this.#answers) {
+      const found = answer.difference(twin);
+      if (found !== undefined) return wrote(`${path}.${found.place}`, found.was, found.is);
     }
     return undefined;
   }
+}
+
+/** What an oracle policy of somebody's own may know of the network: `site`, to be given to it in place of the simulation's. */
+export class SiteWatch implements Watch {
+  readonly site: NetworkSite;
+  readonly #columns: ViewWatch;
+  /** Columns that functions gave, where, and what they held. */
+  readonly #given = new Map<Column, { readonly path: string; readonly was: Column }>();
+
+  constructor(path: string, site: NetworkSite) {
+    this.#columns = new ViewWatch({ [path]: site });
+    this.site = Object.freeze({
+      ...site,
+      tiersFrom: (engine) => this.#give(`${path}.tiersFrom(${engine})`, site.tiersFrom(engine)),
+      pathStages: (from, to) => {
+        const stages = site.pathStages(from, to);
+        const place = `${path}.pathStages(${from}, ${to})`;
+        for (const [stage, links] of stages.entries()) this.#give(`${place}[${stage}]`, links);
+        return this.#give(place, stages);
+      },
+    } satisfies NetworkSite);
+  }
+
+  #give<Given>(path: string, column: Given): Given {
+    const given = column as Column;
+    if (!this.#given.has(given)) this.#given.set(given, { path, was: given.slice() });
+    return column;
+  }
+
+  written(): string | undefined {
+    for (const [column, { path, was }] of this.#given) {
+      const written = writtenColumn(path, was, column);
+      if (written !== undefined) return written;
+    }
+    return this.#columns.written();
+  }
+}
+
+function writtenColumn(path: string, was: Column, is: Column): string | undefined {
+  for (let row = 0; row < was.length; row++) if (!Object.is(is[row], was[row])) return wrote(`${path}[${row}]`, was[row], is[row]);
+  return undefined;
 }
 
 interface Column {
@@ -88,9 +136,9 @@ function wrote(place: string, was: unknown, is: unknown): string {
 }
 
 /**
- * Whether a decision about a request is watched: none of a built-in policy, whose writes its tests would show; of others those of the first requests and
- * then each 16th, since to copy all columns costs as much as many a decision. By the request's number, so the same on any number of shards.
+ * Whether a call is watched, a decision about a request by the request's number: none of a built-in policy, whose writes its tests would show; of others the
+ * first ones and then each 16th, since to copy all columns costs as much as many a decision. So it is the same on any number of shards.
  */
-export function isWatched(bound: BoundPolicy, request: number): boolean {
-  return bound.source !== builtInSource && (request < 256 || request % 16 === 0);
+export function isWatched(bound: BoundPolicy, number: number): boolean {
+  return bound.source !== builtInSource && (number < 256 || number % 16 === 0);
 }

@@ -22,7 +22,7 @@ export function chooseEngine(
   random: Random,
   parameters: unknown = bound.parameters,
 ): number {
-  const watch = isWatched(bound, request.request) ? new ViewWatch({ view, request }, ['view.scores', 'view.network']) : undefined;
+  const watch = isWatched(bound, request.request) ? new ViewWatch({ view, request }, ['view.scores']) : undefined;
   let chosen: number;
   try {
     chosen =
