@@ -1,5 +1,6 @@
 import { record } from '@braess/kernel';
 import { oracleWatch } from '@braess/protocol';
+import { askOfSite } from '../oracle/ask-oracle.js';
 import { siteOf } from '../oracle/site.js';
 import type { OraclePolicy } from '../policy/control-policies.js';
 import { type BoundPolicy, policyState } from '../policy/policy.js';
@@ -57,8 +58,10 @@ function firstKnowledge(oracle: BoundPolicy<OraclePolicy>, settings: FrontendSet
   const { policy, parameters } = oracle;
   const state = policyState(oracle, engines);
   if (policy.publish === undefined) return state;
-  const view = { nowNs: 0, engines, site: siteOf(settings.site, engines), paths: false };
-  return policy.publish(view, parameters, state, () => 0.5)?.knowledge ?? null;
+  const made = askOfSite(oracle, 'what to publish when it knows nothing', 0, siteOf(settings.site, engines), (site) =>
+    policy.publish?.({ nowNs: 0, engines, site, paths: false }, parameters, state, () => 0.5),
+  );
+  return made?.knowledge ?? null;
 }
 
 /** Requests are in flight again, or none any more: the oracle is told, and time without it counts in between. */

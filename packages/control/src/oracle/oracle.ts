@@ -1,8 +1,8 @@
 import { type ActorKind, actorKind, type Context, copyValue, KernelError, message } from '@braess/kernel';
 import { linkReport, oracleKnowledge, oracleWatch, probeEnded, probeOrder, setTelemetryLoss } from '@braess/protocol';
 import type { OracleActions, OraclePolicy, OracleView } from '../policy/control-policies.js';
-import { type BoundPolicy, policyFailure, policyState, thrownFault } from '../policy/policy.js';
-import { isWatched, SiteWatch } from '../policy/untouched.js';
+import { type BoundPolicy, policyState } from '../policy/policy.js';
+import { askOfSite } from './ask-oracle.js';
 import type { NetworkSite } from './site.js';
 
 /** oracle -> itself: tell the frontends what is new; the beat of the policy. */
@@ -81,17 +81,9 @@ export function createOracleKind(options: OracleOptions): OracleKind {
     site: known,
     paths: options.readsPaths,
   });
-  /** Runs a function of the policy, for the `number`th time; where it is watched, writes to the site stop the run. */
   const asked = (state: OracleState, context: OracleContext, about: string, number: number, run: (known: NetworkSite) => void): void => {
     current = { state, context };
-    const watch = isWatched(bound, number) ? new SiteWatch('site', site) : undefined;
-    try {
-      run(watch?.site ?? site);
-    } catch (thrown) {
-      throw policyFailure(bound, about, thrownFault(thrown), thrown);
-    }
-    const written = watch?.written();
-    if (written !== undefined) throw policyFailure(bound, about, written);
+    askOfSite(bound, about, number, site, run);
   };
   /** Once an instant, behind all reports of it. */
   const publishSoon = (state: OracleState, context: OracleContext): void => {
