@@ -1,7 +1,7 @@
 import { widenFloat64, widenInt32 } from './columns.js';
 import { type LruState, lruAcquired, lruReleased, lruRemoved } from './eviction/lru.js';
 import { type CacheView, type EvictionPolicy, evictionParameters, evictionPolicy } from './eviction.js';
-import { createIdentityTable, type IdentityTable, tableDelete, tableGet, tableSet } from './identity-table.js';
+import { createIdentityTable, type IdentityTable, tableGet, tableInsert, tableRemove } from './identity-table.js';
 import { KV_REMOVED, type KvEventBuffer, pushKvEvent } from './kv-events.js';
 
 /**
@@ -79,7 +79,7 @@ export function createBlockCache(
 
 /** Node of the block with this identity, or -1, in a cache without chains: all its blocks came by `storeNode`. */
 export function findNode(cache: BlockCache, identity: number): number {
-  return tableGet(cache.table, identity);
+  return tableGet(cache.table, cache.identity, identity);
 }
 
 /** Node of the block with this identity that follows the block of node `parent` (-1: the first of its chain), or -1. */
@@ -89,7 +89,7 @@ export function findChild(cache: BlockCache, parent: number, identity: number): 
     if (child >= 0 && cache.identity[child] === identity) return child;
     if (cache.branches[parent] === 0 && !cache.hasOrphans) return -1;
   }
-  return tableGet(cache.table, identity);
+  return tableGet(cache.table, cache.identity, identity);
 }
 
 /** Blocks that nothing occupies. */
@@ -116,17 +116,17 @@ export function storeChild(cache: BlockCache, identity: number, parent: number, 
 }
 
 function enterTable(cache: BlockCache, identity: number, parent: number, node: number): void {
-  tableSet(cache.table, identity, node);
+  tableInsert(cache.table, identity, node);
   if (parent >= 0 && !cache.hasOrphans) cache.branches[parent]!++;
 }
 
-/** Makes an identity unknown, and what follows it an orphan. */
-function leaveTable(cache: BlockCache, identity: number, node: number): void {
+/** Makes a block unknown, and what follows it an orphan. */
+function leaveTable(cache: BlockCache, node: number): void {
   const { child, branches } = cache;
   const parent = cache.parent[node]!;
   if (parent >= 0 && child[parent] === node + 1) child[parent] = 0;
   else {
-    tableDelete(cache.table, identity);
+    tableRemove(cache.table, node);
     if (parent >= 0 && !cache.hasOrphans) branches[parent]!--;
   }
   const next = child[node]! - 1;
@@ -135,7 +135,7 @@ function leaveTable(cache: BlockCache, identity: number, node: number): void {
   branches[node] = 0;
   if (next < 0) return;
   child[node] = 0;
-  tableSet(cache.table, cache.identity[next]!, next);
+  tableInsert(cache.table, cache.identity[next]!, next);
 }
 
 function fillNode(cache: BlockCache, identity: number, parent: number, depth: number, blocks: number, refs: number): number {
@@ -179,8 +179,7 @@ export function removeNode(cache: BlockCache, node: number): void {
   const blocks = cache.blocks[node]!;
   cache.usedBlocks -= blocks;
   if (cache.refs[node] === 0) cache.evictableBlocks -= blocks;
-  const identity = cache.identity[node]!;
-  if (identity > 0) leaveTable(cache, identity, node);
+  if (cache.identity[node]! > 0) leaveTable(cache, node);
   cache.identity[node] = 0;
   cache.blocks[node] = 0;
   cache.refs[node] = 0;
@@ -235,7 +234,7 @@ function evictOldest(cache: BlockCache, lru: LruState, count: number, events: Kv
         pushKvEvent(events, KV_REMOVED, identity, 0, 1);
       }
       anonymous = 0;
-      leaveTable(cache, identity, node);
+      leaveTable(cache, node);
     }
     if (held > left) {
       blocks[node] = held - left;

@@ -61,7 +61,11 @@ export function checkBlockCache(cache: BlockCache): string[] {
     if (parent >= 0 && cache.child[parent] === node + 1) {
       counted.children++;
       expected(cache.blocks[parent]! > 0, `node ${node} follows node ${parent}, which is free`);
-    } else expected(tableGet(cache.table, identity) === node, `block ${identity} of node ${node} is not found under its identity`);
+    } else
+      expected(
+        tableGet(cache.table, cache.identity, identity) === node,
+        `block ${identity} of node ${node} is not found under its identity`,
+      );
     expected(blocks === 1, `node ${node} of one identity counts ${blocks} blocks`);
   }
   expected(counted.nodes === cache.nodes, `${counted.nodes} nodes, counted ${cache.nodes}`);

@@ -1,5 +1,5 @@
-import { widenInt32 } from './columns.js';
-import { createIdentityTable, type IdentityTable, tableDelete, tableGet, tableSet, warmTable } from './identity-table.js';
+import { widenFloat64, widenInt32 } from './columns.js';
+import { createIdentityTable, type IdentityTable, tableGet, tableInsert, tableRemove, warmTable } from './identity-table.js';
 import { KV_CLEARED, KV_REMOVED, KV_STORED, type KvEventBuffer } from './kv-events.js';
 
 /** Workers an index can tell apart at most. */
@@ -15,6 +15,8 @@ export interface PrefixIndex {
   words: number;
   blockLimit: number;
   table: IdentityTable;
+  /** By row; 0 where the row is free. */
+  identities: Float64Array;
   /** Bitset of row r: holders[r * words] .. holders[r * words + words - 1]. */
   holders: Int32Array;
   rows: number;
@@ -43,6 +45,7 @@ export function createPrefixIndex(workers: number, blockLimit: number = 1 << 24)
     words,
     blockLimit,
     table: createIdentityTable(),
+    identities: new Float64Array(64),
     holders: new Int32Array(words * 64),
     rows: 0,
     freeRow: -1,
@@ -61,8 +64,8 @@ export function createPrefixIndex(workers: number, blockLimit: number = 1 << 24)
  */
 export function overlapBlocks(index: PrefixIndex, chain: Float64Array, chainLength: number, outCounts: Int32Array): number {
   outCounts.fill(0);
-  const { table, holders, words, liveWords, liveBits } = index;
-  let row = chainLength > 0 ? tableGet(table, chain[0]!) : -1;
+  const { table, identities, holders, words, liveWords, liveBits } = index;
+  let row = chainLength > 0 ? tableGet(table, identities, chain[0]!) : -1;
   if (row < 0) return 0;
   let live = 0;
   for (let word = 0; word < words; word++) {
@@ -73,7 +76,7 @@ export function overlapBlocks(index: PrefixIndex, chain: Float64Array, chainLeng
   }
   let depth = 1;
   for (; depth < chainLength; depth++) {
-    row = tableGet(table, chain[depth]!);
+    row = tableGet(table, identities, chain[depth]!);
     if (row < 0) break;
     const base = row * words;
     let kept = 0;
@@ -96,14 +99,15 @@ export function overlapBlocks(index: PrefixIndex, chain: Float64Array, chainLeng
 
 /** Notes that `worker` holds the block. */
 export function insertBlock(index: PrefixIndex, worker: number, identity: number): void {
-  let row = tableGet(index.table, identity);
+  let row = tableGet(index.table, index.identities, identity);
   if (row < 0) {
     if (index.blocks >= index.blockLimit) {
       index.droppedBlocks++;
       return;
     }
     row = takeRow(index);
-    tableSet(index.table, identity, row);
+    index.identities[row] = identity;
+    tableInsert(index.table, identity, row);
   }
   const place = row * index.words + (worker >>> 5);
   const bit = 1 << (worker & 31);
@@ -118,7 +122,7 @@ export function insertBlock(index: PrefixIndex, worker: number, identity: number
 
 /** Notes that `worker` no longer holds the block. */
 export function removeBlock(index: PrefixIndex, worker: number, identity: number): void {
-  const row = tableGet(index.table, identity);
+  const row = tableGet(index.table, index.identities, identity);
   const place = row * index.words + (worker >>> 5);
   const bit = 1 << (worker & 31);
   if (row < 0 || (index.holders[place]! & bit) === 0) {
@@ -128,21 +132,18 @@ export function removeBlock(index: PrefixIndex, worker: number, identity: number
   index.holders[place]! &= ~bit;
   index.blocksOfWorker[worker]!--;
   if (isRowEmpty(index, row)) {
-    tableDelete(index.table, identity);
+    tableRemove(index.table, row);
     freeRow(index, row);
   }
 }
 
 /** Forgets all blocks of a worker; looks at every block of the index. */
 export function clearWorker(index: PrefixIndex, worker: number): void {
-  const { slots } = index.table;
   const bit = 1 << (worker & 31);
-  const held: number[] = [];
-  for (let slot = 0; slot < slots.length; slot += 2) {
-    if (slots[slot] === 0) continue;
-    if ((index.holders[slots[slot + 1]! * index.words + (worker >>> 5)]! & bit) !== 0) held.push(slots[slot]!);
+  for (let row = 0; row < index.rows; row++) {
+    const identity = index.identities[row]!;
+    if (identity !== 0 && (index.holders[row * index.words + (worker >>> 5)]! & bit) !== 0) removeBlock(index, worker, identity);
   }
-  for (const identity of held) removeBlock(index, worker, identity);
 }
 
 /** Applies one worker's events from row `from` on. Blocks without an identity are of no use to a router and passed over. */
@@ -191,11 +192,15 @@ function takeRow(index: PrefixIndex): number {
     index.holders[free * index.words] = 0;
     return free;
   }
-  if ((index.rows + 1) * index.words > index.holders.length) index.holders = widenInt32(index.holders, index.holders.length * 2);
+  if (index.rows === index.identities.length) {
+    index.holders = widenInt32(index.holders, index.holders.length * 2);
+    index.identities = widenFloat64(index.identities, index.identities.length * 2);
+  }
   return index.rows++;
 }
 
 function freeRow(index: PrefixIndex, row: number): void {
+  index.identities[row] = 0;
   index.holders[row * index.words] = index.freeRow;
   index.freeRow = row;
   index.blocks--;

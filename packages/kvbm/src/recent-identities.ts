@@ -1,5 +1,5 @@
 import { widenFloat64, widenInt32 } from './columns.js';
-import { createIdentityTable, type IdentityTable, tableDelete, tableGet, tableSet } from './identity-table.js';
+import { createIdentityTable, type IdentityTable, tableGet, tableInsert, tableRemove } from './identity-table.js';
 
 /**
  * The last `capacity` distinct identities noted, first in first out, with how often each was noted: the ghost queue of s3-fifo and the frequency
@@ -30,7 +30,7 @@ export function createRecentIdentities(capacity: number): RecentIdentities {
 
 /** Notes `identity` once more; returns how often it was noted within the memory, this time included. */
 export function noteIdentity(recent: RecentIdentities, identity: number): number {
-  const known = tableGet(recent.table, identity);
+  const known = tableGet(recent.table, recent.ring, identity);
   if (known >= 0) return ++recent.counts[known]!;
   if (recent.next === recent.ring.length && recent.ring.length < recent.capacity) widenRing(recent);
   if (recent.next === recent.capacity) recent.next = 0;
@@ -39,23 +39,26 @@ export function noteIdentity(recent: RecentIdentities, identity: number): number
   else dropRow(recent, row);
   recent.ring[row] = identity;
   recent.counts[row] = 1;
-  tableSet(recent.table, identity, row);
+  tableInsert(recent.table, identity, row);
   return 1;
 }
 
 export function isRecent(recent: RecentIdentities, identity: number): boolean {
-  return tableGet(recent.table, identity) >= 0;
+  return tableGet(recent.table, recent.ring, identity) >= 0;
 }
 
 /** Forgets `identity`; returns whether it was known. */
 export function forgetIdentity(recent: RecentIdentities, identity: number): boolean {
-  return tableDelete(recent.table, identity) >= 0;
+  const row = tableGet(recent.table, recent.ring, identity);
+  if (row < 0) return false;
+  tableRemove(recent.table, row);
+  // Not in the table, the row no longer counts as one of its identity.
+  recent.ring[row] = 0;
+  return true;
 }
 
 function dropRow(recent: RecentIdentities, row: number): void {
-  const old = recent.ring[row]!;
-  // A forgotten identity may have been noted again at a later row; only its own row may delete it.
-  if (tableGet(recent.table, old) === row) tableDelete(recent.table, old);
+  if (recent.ring[row]! > 0) tableRemove(recent.table, row);
 }
 
 function widenRing(recent: RecentIdentities): void {

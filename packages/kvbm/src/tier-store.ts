@@ -136,16 +136,48 @@ const leaving = new Float64Array(aheadBlocks);
 
 /** `storeInTier` for a list, in order; refusals are counted. Faster than one by one where the tier is larger than the processor's caches. */
 export function storeAllInTier(store: TierStore, identities: Float64Array, parents: Float64Array, events: KvEventBuffer | null): void {
-  for (let row = 0; row < identities.length; row++) {
-    if (row % aheadBlocks === 0) lookAhead(store, identities, row);
-    storeInTier(store, identities[row]!, parents[row]!, events);
+  for (let from = 0; from < identities.length; from += aheadBlocks) {
+    const end = Math.min(from + aheadBlocks, identities.length);
+    lookAhead(store, identities, from, end);
+    if (canEvictAfter(store, end - from)) storeRun(store, identities, parents, from, end, events);
+    else for (let row = from; row < end; row++) storeInTier(store, identities[row]!, parents[row]!, events);
   }
 }
 
-/** Brings the table's places of the next blocks of a list, and of those that may go for them, near the processor. Changes nothing. */
-function lookAhead(store: TierStore, identities: Float64Array, from: number): void {
+/** With lru the last blocks used stay, whether others go before each one that comes or after all of them. */
+function canEvictAfter({ cache }: TierStore, blocks: number): boolean {
+  return cache.isLru && unusedBlocks(cache) + cache.evictableBlocks >= blocks;
+}
+
+function storeRun(
+  store: TierStore,
+  identities: Float64Array,
+  parents: Float64Array,
+  from: number,
+  end: number,
+  events: KvEventBuffer | null,
+): void {
   const { cache } = store;
-  const end = Math.min(from + aheadBlocks, identities.length);
+  for (let row = from; row < end; row++) {
+    const identity = identities[row]!;
+    const known = findNode(cache, identity);
+    if (known >= 0) {
+      touch(cache, known);
+      continue;
+    }
+    storeNode(cache, identity, -1, 0, 1, 0);
+    store.storedBlocks++;
+    if (events !== null) pushKvEvent(events, KV_STORED, identity, parents[row]!, 1);
+  }
+  const excess = -unusedBlocks(cache);
+  if (excess <= 0) return;
+  evictBlocks(cache, excess, events);
+  store.evictedBlocks += excess;
+}
+
+/** Brings the table's places of the next blocks of a list, and of those that may go for them, near the processor. Changes nothing. */
+function lookAhead(store: TierStore, identities: Float64Array, from: number, end: number): void {
+  const { cache } = store;
   warmTable(cache.table, identities, from, end);
   if (!cache.isLru || unusedBlocks(cache) >= end - from) return;
   const { oldest, next } = cache.policyState as LruState;

@@ -8,9 +8,9 @@ import {
   forgetIdentity,
   isRecent,
   noteIdentity,
-  tableDelete,
   tableGet,
-  tableSet,
+  tableInsert,
+  tableRemove,
 } from '@braess/kvbm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -84,51 +84,58 @@ describe('block identity', () => {
 });
 
 describe('identity table', () => {
-  it('does what a Map does, also with colliding keys', () => {
+  it('does what a Map does, also with colliding keys and rows that are used again', () => {
     const key = fc.oneof(
       fc.integer({ min: 1, max: 12 }),
       fc.nat(20).map((low) => low * 2 ** 32 + 7),
     );
     fc.assert(
-      fc.property(
-        fc.array(fc.tuple(fc.constantFrom('set', 'set', 'delete'), key, fc.nat(100)), { maxLength: 300, size: 'max' }),
-        (steps) => {
-          const table = createIdentityTable();
-          const map = new Map<number, number>();
-          for (const [action, identity, value] of steps) {
-            if (action === 'set') {
-              tableSet(table, identity, value);
-              map.set(identity, value);
-            } else {
-              expect(tableDelete(table, identity)).toBe(map.get(identity) ?? -1);
-              map.delete(identity);
-            }
-            expect(table.count).toBe(map.size);
+      fc.property(fc.array(fc.tuple(fc.constantFrom('put', 'put', 'remove'), key), { maxLength: 300, size: 'max' }), (steps) => {
+        const table = createIdentityTable();
+        const identities = new Float64Array(40);
+        const free = Array.from(identities.keys());
+        const rows = new Map<number, number>();
+        for (const [action, identity] of steps) {
+          const row = rows.get(identity);
+          expect(tableGet(table, identities, identity)).toBe(row ?? -1);
+          if (action === 'put' && row === undefined) {
+            const taken = free.splice(identity % free.length, 1)[0] as number;
+            identities[taken] = identity;
+            tableInsert(table, identity, taken);
+            rows.set(identity, taken);
+          } else if (action === 'remove' && row !== undefined) {
+            tableRemove(table, row);
+            identities[row] = 0;
+            rows.delete(identity);
+            free.push(row);
           }
-          for (let low = 0; low < 30; low++) {
-            for (const identity of [1 + low, low * 2 ** 32 + 7]) expect(tableGet(table, identity)).toBe(map.get(identity) ?? -1);
-          }
-        },
-      ),
+          expect(table.count).toBe(rows.size);
+        }
+        for (let low = 0; low < 30; low++) {
+          for (const identity of [1 + low, low * 2 ** 32 + 7]) expect(tableGet(table, identities, identity)).toBe(rows.get(identity) ?? -1);
+        }
+      }),
     );
   });
-});
 
-describe('identity table under numbers in a row', () => {
-  it('keeps its runs short while a window of them slides', () => {
+  it('keeps its chains short for numbers in a row while a window of them slides', () => {
     const table = createIdentityTable();
+    const identities = new Float64Array(10_000);
     for (let identity = 1; identity <= 30_000; identity++) {
-      tableSet(table, identity, 0);
-      if (identity > 10_000) tableDelete(table, identity - 10_000);
+      const row = identity % 10_000;
+      if (identities[row] !== 0) tableRemove(table, row);
+      identities[row] = identity;
+      tableInsert(table, identity, row);
     }
-    let [run, longest] = [0, 0];
-    for (let slot = 0; slot < table.slots.length; slot += 2) {
-      run = table.slots[slot] === 0 ? 0 : run + 1;
-      longest = Math.max(longest, run);
-    }
+    const lengths = Array.from(table.heads, (head) => {
+      let length = 0;
+      for (let row = head - 1; row >= 0; row = (table.links[2 * row + 1] as number) - 1) length++;
+      return length;
+    });
     expect(table.count).toBe(10_000);
-    // Stored at their own number the window would be one run of 10,000; random keys at load 10,000 / 32,768 reach about 20.
-    expect(longest).toBeLessThan(40);
+    expect(lengths.reduce((sum, length) => sum + length)).toBe(10_000);
+    // Random keys at a load of 10,000 / 16,384 make chains of up to about 6.
+    expect(Math.max(...lengths)).toBeLessThan(7);
   });
 });
 

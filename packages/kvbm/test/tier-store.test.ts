@@ -13,6 +13,7 @@ import {
   openSequence,
   pinTierBlock,
   releaseSequence,
+  storeAllInTier,
   storeAnonymous,
   storeInTier,
   type TierStore,
@@ -27,6 +28,12 @@ const tierOf = (identities: number[], capacityBlocks = 64): TierStore => {
   for (const identity of identities) storeInTier(store, identity, 0, null);
   return store;
 };
+
+/** Those of the blocks 1 to 160 that the tier holds. */
+const heldOf = (store: TierStore): string =>
+  Array.from({ length: 160 }, (_, index) => index + 1)
+    .filter((identity) => tierHolds(store, identity))
+    .join(' ');
 
 describe('tier store', () => {
   it('keeps the most recently stored blocks, as a plain list does, with every policy conserving blocks', () => {
@@ -49,6 +56,31 @@ describe('tier store', () => {
         },
       ),
       { numRuns: 200, seed: 3 },
+    );
+  });
+
+  it('keeps of whole lists what it keeps of their blocks one by one, in the same order of eviction, also with pins and blocks named twice', () => {
+    const identity = fc.integer({ min: 1, max: 160 });
+    const lists = fc.array(fc.array(identity, { minLength: 1, maxLength: 150, size: 'max' }), { minLength: 1, maxLength: 6 });
+    fc.assert(
+      fc.property(lists, fc.array(identity, { maxLength: 30 }), (offers, pinned) => {
+        const [whole, single] = [tierOf([], 80), tierOf([], 80)];
+        for (const [number, list] of offers.entries()) {
+          const identities = Float64Array.from(list);
+          storeAllInTier(whole, identities, new Float64Array(list.length), null);
+          for (const one of list) storeInTier(single, one, 0, null);
+          expect(checkBlockCache(whole.cache)).toEqual([]);
+          expect(heldOf(whole)).toBe(heldOf(single));
+          expect(whole.storedBlocks - whole.evictedBlocks).toBe(whole.cache.usedBlocks);
+          if (number === 0) for (const one of pinned) for (const store of [whole, single]) pinTierBlock(store, one);
+        }
+        // What goes, one after another, as more comes.
+        for (let next = 1000; next < 1080; next++) {
+          for (const store of [whole, single]) storeInTier(store, next, 0, null);
+          expect(heldOf(whole)).toBe(heldOf(single));
+        }
+      }),
+      { numRuns: 60, seed: 4 },
     );
   });
 
