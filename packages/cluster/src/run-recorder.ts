@@ -1,9 +1,10 @@
-import { type DecisionBody, decisionColumns, requestEnded, requestInFlight, requestRowOf, routerStage } from '@braess/control';
-import type { RecordSink, RunRecord } from '@braess/kernel';
-import { outcome, REASON_NAMES } from '@braess/protocol';
+import { type DecisionBody, decisionColumns, requestInFlight, requestRowOf, routerStage } from '@braess/control';
+import { type RecordBatch, RecordCursor, type RecordSink, type RunRecord } from '@braess/kernel';
+import { outcome, REASON_NAMES, requestRowColumns } from '@braess/protocol';
 import {
   appendDecision,
   appendRequest,
+  appendRequestRow,
   appendSample,
   createLatencyHistogram,
   DECISION_KIND,
@@ -66,6 +67,49 @@ export interface RecordedCounts {
   inFlight: number;
 }
 
+/** What an engine's GPUs did in the period that ends, as its records say: ns. */
+interface EngineWork {
+  busyNs: number;
+  flopNs: number;
+  bandwidthNs: number;
+}
+
+/** Records that come again and again. */
+const kind = {
+  other: 0,
+  requestArrived: 1,
+  requestEnded: 2,
+  engineWork: 3,
+  engineLoad: 4,
+  engineCounts: 5,
+  linkUse: 6,
+  portUse: 7,
+} as const;
+const frequentKinds: Readonly<Record<string, number | undefined>> = kind;
+
+/** Places in a request's row. */
+const place = {
+  requestId: requestRowColumns.indexOf('requestId'),
+  outcome: requestRowColumns.indexOf('outcome'),
+  reason: requestRowColumns.indexOf('reason'),
+  outputTokens: requestRowColumns.indexOf('outputTokens'),
+  arrivalNs: requestRowColumns.indexOf('arrivalNs'),
+};
+
+/** Numbers of the series that are sampled most. */
+const metrics = {
+  queueDepth: metric.queue_depth as number,
+  batchSize: metric.batch_size as number,
+  activePrefillTokens: metric.active_prefill_tokens as number,
+  kvUseG1: metric.kv_use_g1 as number,
+  gpuUse: metric.gpu_use as number,
+  flopUse: metric.flop_use as number,
+  bandwidthUse: metric.hbm_bandwidth_use as number,
+  linkUse: metric.link_use as number,
+  linkMarks: metric.link_marks as number,
+  linkPaused: metric.link_paused_seconds as number,
+};
+
 /** Turns the records of a run into its tables as they come: where they are flushed to a folder, memory does not grow with the length of the run. */
 export class RunRecorder implements RecordSink {
   readonly counts: RecordedCounts = { submitted: 0, completed: 0, rejected: 0, failed: 0, inFlight: 0 };
@@ -92,7 +136,9 @@ export class RunRecorder implements RecordSink {
   readonly #entityOfLink = new Map<number, number>();
   /** Lookups of its timing table, of each engine that left it. */
   readonly #lookups = new Map<number, readonly number[]>();
-  readonly #work = new Map<number, readonly number[]>();
+  readonly #work = new Map<number, EngineWork>();
+  /** Kinds of record by the number of their type. */
+  readonly #kinds: number[] = [];
   readonly #control: ControlRecorder;
   /** Requests rejected or failed, by the number of the reason. */
   readonly #lost: number[] = [];
@@ -107,12 +153,27 @@ export class RunRecorder implements RecordSink {
     this.#periodEndNs = options.seriesNs > 0 ? options.seriesNs : Number.POSITIVE_INFINITY;
   }
 
-  write(records: readonly RunRecord[]): void {
-    for (const record of records) {
+  writeColumns(batch: RecordBatch): void {
+    const { typeNames } = batch;
+    const kinds = this.#kinds;
+    for (let type = kinds.length; type < typeNames.length; type++) kinds.push(frequentKinds[typeNames[type] as string] ?? kind.other);
+    for (const record = new RecordCursor(batch); record.next(); ) {
       if (record.timeNs >= this.#periodEndNs) this.#endPeriods(record.timeNs);
-      this.#take(record);
+      this.#takeOf(kinds[record.type] as number, record);
     }
     this.#options.flush?.();
+  }
+
+  /** Records that come by the million are read where they lie. */
+  #takeOf(frequent: number, record: RecordCursor): void {
+    if (frequent === kind.requestArrived) this.#arrived(record);
+    else if (frequent === kind.requestEnded) this.#ended(record);
+    else if (frequent === kind.engineWork) this.#noteWork(record);
+    else if (frequent === kind.engineLoad) this.#engineLoad(record);
+    else if (frequent === kind.engineCounts) this.#engineWork(record);
+    else if (frequent === kind.linkUse) this.#linkUse(record, false);
+    else if (frequent === kind.portUse) this.#linkUse(record, true);
+    else this.#take(record.record());
   }
 
   /** GPU-time of the engines' GPUs up to the end of the run, ns, and how much of it planners gave back. */
@@ -151,9 +212,6 @@ export class RunRecorder implements RecordSink {
 
   #take(record: RunRecord): void {
     switch (record.type) {
-      case 'requestArrived':
-        this.#arrived(record);
-        return;
       case 'clientRequest':
         if (this.#options.byClient) this.#clientDone(record);
         return;
@@ -163,20 +221,11 @@ export class RunRecorder implements RecordSink {
       case 'itlGaps':
         this.#gaps(record);
         return;
-      case 'engineLoad':
-        this.#engineLoad(record);
-        return;
-      case 'engineWork':
-        this.#work.set(record.actor, record.fields);
-        return;
       case 'timingLookups':
         this.#lookups.set(record.actor, record.fields);
         return;
-      case 'engineCounts':
-        this.#engineWork(record);
-        return;
       case 'tierLoad':
-        this.#sample(record, `kv_use_g${record.fields[0]}`, record.actor, (record.fields[1] as number) / (record.fields[2] as number));
+        this.#tierLoad(record);
         return;
       case 'poaSnapshot':
         this.#poaSnapshot(record);
@@ -190,13 +239,6 @@ export class RunRecorder implements RecordSink {
       case 'oracleFallback':
         this.oracleFallbackNs += record.fields[0] as number;
         return;
-      case 'linkUse':
-      case 'portUse':
-        this.#linkUse(record);
-        return;
-      case requestEnded.name:
-        this.#ended(requestRowOf(record));
-        return;
       case requestInFlight.name:
         this.#known.set(record.fields[0]!, requestRowOf(record));
         return;
@@ -205,19 +247,34 @@ export class RunRecorder implements RecordSink {
     }
   }
 
-  #arrived(record: RunRecord): void {
-    const [request, tenantId, inputTokens] = record.fields as [number, number, number];
+  #arrived({ columns, fieldsAt, timeNs }: RecordCursor): void {
+    const request = columns[fieldsAt] as number;
     if (this.#open.has(request) || this.#over.has(request)) return; // Another attempt of the same request.
     this.counts.submitted++;
-    this.#open.set(request, { tenantId, inputTokens, arrivalNs: record.timeNs - this.#options.clientDelayNs });
+    this.#open.set(request, {
+      tenantId: columns[fieldsAt + 1] as number,
+      inputTokens: columns[fieldsAt + 2] as number,
+      arrivalNs: timeNs - this.#options.clientDelayNs,
+    });
   }
 
-  #ended(row: RequestRecord): void {
-    if (!this.#options.byClient) {
-      // The frontend saw it arrive; its client sent it before.
-      row.arrivalNs -= this.#options.clientDelayNs;
-      this.#close(row);
-    } else if (!this.#over.has(row.requestId)) this.#attempts.set(row.requestId, row);
+  #ended(record: RecordCursor): void {
+    const { columns, fieldsAt, timeNs } = record;
+    const request = columns[fieldsAt + place.requestId] as number;
+    if (this.#options.byClient) {
+      if (!this.#over.has(request)) this.#attempts.set(request, requestRowOf(record.record()));
+      return;
+    }
+    this.#count(
+      request,
+      columns[fieldsAt + place.outcome] as number,
+      columns[fieldsAt + place.reason] as number,
+      columns[fieldsAt + place.outputTokens] as number,
+      timeNs,
+    );
+    // The frontend saw it arrive; its client sent it before.
+    const arrivalNs = (columns[fieldsAt + place.arrivalNs] as number) - this.#options.clientDelayNs;
+    appendRequestRow(this.#options.tables.requests, columns, fieldsAt, arrivalNs, timeNs);
   }
 
   /** A client has the outcome of its request: its attempts become one row. */
@@ -240,23 +297,22 @@ export class RunRecorder implements RecordSink {
         row.reason = code === outcome.rejected && attempt === undefined ? REASON.clientQueueFull : REASON.other;
       row.endNs = record.timeNs;
     }
-    this.#close(row);
+    this.#count(requestId, row.outcome, row.reason, row.outputTokens, row.endNs);
+    appendRequest(this.#options.tables.requests, row);
   }
 
-  #close(row: RequestRecord): void {
-    this.#open.delete(row.requestId);
-    if (row.endNs > this.lastNs) this.lastNs = row.endNs;
-    if (row.outcome === OUTCOME.completed) this.counts.completed++;
-    else {
-      if (row.outcome === OUTCOME.rejected) this.counts.rejected++;
-      else this.counts.failed++;
-      this.#lost[row.reason] = (this.#lost[row.reason] ?? 0) + 1;
-    }
-    if (row.outcome === OUTCOME.completed) {
+  #count(request: number, ended: number, reason: number, outputTokens: number, endNs: number): void {
+    this.#open.delete(request);
+    if (endNs > this.lastNs) this.lastNs = endNs;
+    if (ended === OUTCOME.completed) {
+      this.counts.completed++;
       this.#periodRequests++;
-      this.#periodTokens += row.outputTokens;
+      this.#periodTokens += outputTokens;
+      return;
     }
-    appendRequest(this.#options.tables.requests, row);
+    if (ended === OUTCOME.rejected) this.counts.rejected++;
+    else this.counts.failed++;
+    this.#lost[reason] = (this.#lost[reason] ?? 0) + 1;
   }
 
   #gaps(record: RunRecord): void {
@@ -292,26 +348,48 @@ export class RunRecorder implements RecordSink {
     }
   }
 
-  #engineLoad(record: RunRecord): void {
-    const [running, waiting, queuedTokens, usedBlocks, totalBlocks] = record.fields as [number, number, number, number, number];
-    this.#sample(record, 'queue_depth', record.actor, waiting);
-    this.#sample(record, 'batch_size', record.actor, running);
-    this.#sample(record, 'active_prefill_tokens', record.actor, queuedTokens);
-    this.#sample(record, 'kv_use_g1', record.actor, usedBlocks / totalBlocks);
+  #engineLoad({ columns, fieldsAt, timeNs, actor }: RecordCursor): void {
+    const { series } = this.#options.tables;
+    const [running, waiting, queuedTokens] = [
+      columns[fieldsAt] as number,
+      columns[fieldsAt + 1] as number,
+      columns[fieldsAt + 2] as number,
+    ];
+    appendSample(series, timeNs, metrics.queueDepth, actor, waiting);
+    appendSample(series, timeNs, metrics.batchSize, actor, running);
+    appendSample(series, timeNs, metrics.activePrefillTokens, actor, queuedTokens);
+    appendSample(series, timeNs, metrics.kvUseG1, actor, (columns[fieldsAt + 3] as number) / (columns[fieldsAt + 4] as number));
+  }
+
+  #noteWork({ columns, fieldsAt, actor }: RecordCursor): void {
+    let work = this.#work.get(actor);
+    if (work === undefined) {
+      work = { busyNs: 0, flopNs: 0, bandwidthNs: 0 };
+      this.#work.set(actor, work);
+    }
+    work.busyNs = columns[fieldsAt + 2] as number;
+    work.flopNs = columns[fieldsAt + 4] as number;
+    work.bandwidthNs = columns[fieldsAt + 5] as number;
   }
 
   /** Busy time, and how near linear layers and memory came to what the GPUs can do, over the period. */
-  #engineWork(record: RunRecord): void {
-    const work = this.#work.get(record.actor);
-    const periodNs = record.timeNs - (record.fields[4] as number);
+  #engineWork({ columns, fieldsAt, timeNs, actor }: RecordCursor): void {
+    const work = this.#work.get(actor);
+    const periodNs = timeNs - (columns[fieldsAt + 4] as number);
     if (work === undefined || !(periodNs > 0)) return;
-    const [, , busyNs, , flopNs, bandwidthNs] = work as [number, number, number, number, number, number];
-    for (const gpu of this.#options.gpusOfEngine.get(record.actor) ?? []) {
-      this.#sample(record, 'gpu_use', gpu, Math.min(1, busyNs / periodNs));
+    const { busyNs, flopNs, bandwidthNs } = work;
+    const { series } = this.#options.tables;
+    for (const gpu of this.#options.gpusOfEngine.get(actor) ?? []) {
+      appendSample(series, timeNs, metrics.gpuUse, gpu, Math.min(1, busyNs / periodNs));
       if (flopNs < 0) continue;
-      this.#sample(record, 'flop_use', gpu, Math.min(1, flopNs / periodNs));
-      this.#sample(record, 'hbm_bandwidth_use', gpu, Math.min(1, bandwidthNs / periodNs));
+      appendSample(series, timeNs, metrics.flopUse, gpu, Math.min(1, flopNs / periodNs));
+      appendSample(series, timeNs, metrics.bandwidthUse, gpu, Math.min(1, bandwidthNs / periodNs));
     }
+  }
+
+  #tierLoad({ fields, timeNs, actor }: RunRecord): void {
+    const [tier, used, capacity] = fields as [number, number, number];
+    appendSample(this.#options.tables.series, timeNs, metric[`kv_use_g${tier}`] as number, actor, used / capacity);
   }
 
   #poaSnapshot(record: RunRecord): void {
@@ -335,23 +413,20 @@ export class RunRecorder implements RecordSink {
     if (!Number.isNaN(itlP99Ms)) appendSample(series, atNs, metric.itl_p99_seconds as number, -1, itlP99Ms / 1e3);
   }
 
-  #linkUse(record: RunRecord): void {
-    const [link, utilisation] = record.fields as [number, number];
+  #linkUse({ columns, fieldsAt, timeNs }: RecordCursor, isPort: boolean): void {
+    const link = columns[fieldsAt] as number;
+    const { series, names } = this.#options.tables;
     let entity = this.#entityOfLink.get(link);
     if (entity === undefined) {
       // Links are no actors: their names stand behind those of the actors.
-      entity = (this.#options.tables.names.actors as string[]).push(this.#options.linkName(link)) - 1;
+      entity = (names.actors as string[]).push(this.#options.linkName(link)) - 1;
       this.#entityOfLink.set(link, entity);
     }
-    this.#sample(record, 'link_use', entity, utilisation);
-    if (record.type !== 'portUse') return;
-    const [, , , , marks, pausedNs] = record.fields as [number, number, number, number, number, number];
-    if (marks > 0) this.#sample(record, 'link_marks', entity, marks);
-    if (pausedNs > 0) this.#sample(record, 'link_paused_seconds', entity, pausedNs / 1e9);
-  }
-
-  #sample(record: RunRecord, name: string, entity: number, value: number): void {
-    appendSample(this.#options.tables.series, record.timeNs, metric[name] as number, entity, value);
+    appendSample(series, timeNs, metrics.linkUse, entity, columns[fieldsAt + 1] as number);
+    if (!isPort) return;
+    const [marks, pausedNs] = [columns[fieldsAt + 4] as number, columns[fieldsAt + 5] as number];
+    if (marks > 0) appendSample(series, timeNs, metrics.linkMarks, entity, marks);
+    if (pausedNs > 0) appendSample(series, timeNs, metrics.linkPaused, entity, pausedNs / 1e9);
   }
 
   #endPeriods(nowNs: number): void {

@@ -23,7 +23,7 @@ export type { Pace, PacingReport } from './pacing.js';
 export { copyValue } from './plain-copy.js';
 export { packValue, unpackValue } from './plain-data.js';
 export { defineProgram, modelOf, type Program } from './program.js';
-export type { RecordSink, RunRecord } from './records.js';
+export { type RecordBatch, RecordCursor, type RecordSink, type RunRecord } from './records.js';
 export { type PreparedThreads, prepareThreads, type Run, run, startRun } from './run.js';
 export type { RunOptions, RunResult } from './run-options.js';
 export type { ShardChoice } from './shard-choice.js';

@@ -14,21 +14,107 @@ export interface RunRecord {
   readonly body: unknown;
 }
 
-/** Takes merged records. `write` may return a promise: the run is held until it settles, nothing is dropped. */
+/** Takes merged records, as objects or as columns. What it returns may be a promise: the run is held until it settles, nothing is dropped. */
 export interface RecordSink {
-  write(records: readonly RunRecord[]): void | Promise<void>;
+  write?(records: readonly RunRecord[]): void | Promise<void>;
+  /** Instead of `write` where it is there: the same records, to be read with a {@link RecordCursor}, without an object for each. The columns are used again afterwards. */
+  writeColumns?(batch: RecordBatch): void | Promise<void>;
   close?(): void | Promise<void>;
 }
 
-/** Words of a record in a batch: time, (step, actor), number, (type, field count), then its fields. */
-const headerWords = 4;
-const bodyBit = 1 << 16;
-
-/** Records as columns, their bodies beside them. */
+/** Records one after another, each a header and its fields; see `recordLayout`. */
 export interface RecordBatch {
   readonly typeNames: readonly string[];
   readonly columns: Float64Array;
   readonly bodies: readonly unknown[];
+}
+
+/** Where a record's header has what: doubles at 0 and 2, else 32-bit integers counted from twice its place; its fields follow. */
+export const recordLayout = {
+  headerWords: 4,
+  timeDouble: 0,
+  numberDouble: 2,
+  stepInteger: 2,
+  actorInteger: 3,
+  /** Index in the batch's names; in the upper half the count of fields. */
+  typeInteger: 6,
+  /** Index in the batch's bodies + 1; 0 for none. */
+  bodyInteger: 7,
+  typeMask: 0xffff,
+} as const;
+
+const { headerWords, timeDouble, numberDouble, stepInteger, actorInteger, typeInteger, bodyInteger, typeMask } = recordLayout;
+
+/** Walks the records of a batch; its fields are those of the record it stands at, once `next` has returned true. */
+export class RecordCursor {
+  // Starts as a double, so that storing a time never changes its representation.
+  timeNs = Number.NaN;
+  step = 0;
+  actor = 0;
+  number = 0;
+  /** Index in the batch's `typeNames`. */
+  type = 0;
+  /** The record's fields are `columns[fieldsAt]` to `columns[fieldsAt + fieldCount - 1]`. */
+  fieldsAt = 0;
+  fieldCount = 0;
+  readonly columns: Float64Array;
+  readonly #integers: Int32Array;
+  readonly #batch: RecordBatch;
+  readonly #length: number;
+  #next = 0;
+  #body = 0;
+
+  constructor(batch: RecordBatch) {
+    this.#batch = batch;
+    this.columns = batch.columns;
+    this.#integers = integersOf(batch.columns);
+    this.#length = batch.columns.length;
+  }
+
+  next(): boolean {
+    const at = this.#next;
+    if (at >= this.#length) return false;
+    const integers = this.#integers;
+    this.timeNs = this.columns[at + timeDouble] as number;
+    this.step = integers[2 * at + stepInteger] as number;
+    this.actor = integers[2 * at + actorInteger] as number;
+    this.number = this.columns[at + numberDouble] as number;
+    const typeWord = integers[2 * at + typeInteger] as number;
+    this.type = typeWord & typeMask;
+    this.fieldCount = typeWord >>> 16;
+    this.#body = integers[2 * at + bodyInteger] as number;
+    this.fieldsAt = at + headerWords;
+    this.#next = at + headerWords + this.fieldCount;
+    return true;
+  }
+
+  get body(): unknown {
+    return this.#body === 0 ? undefined : this.#batch.bodies[this.#body - 1];
+  }
+
+  /** The record as an object of its own. */
+  record(): RunRecord {
+    const { timeNs, step, actor, number } = this;
+    const fields: number[] = [];
+    for (let at = this.fieldsAt; at < this.fieldsAt + this.fieldCount; at++) fields.push(this.columns[at] as number);
+    return { timeNs, step, actor, number, type: this.#batch.typeNames[this.type] as string, fields, body: this.body };
+  }
+}
+
+export function recordsOf(batch: RecordBatch): RunRecord[] {
+  const records: RunRecord[] = [];
+  for (const cursor = new RecordCursor(batch); cursor.next(); ) records.push(cursor.record());
+  return records;
+}
+
+/** The order of records: time, step, actor, number. */
+export function compareRecords(a: RunRecord, b: RunRecord): number {
+  return a.timeNs - b.timeNs || a.step - b.step || a.actor - b.actor || a.number - b.number;
+}
+
+/** The 32-bit words of columns. */
+function integersOf(columns: Float64Array): Int32Array {
+  return new Int32Array(columns.buffer, columns.byteOffset, 2 * columns.length);
 }
 
 /** Records of one shard since the last flush. */
@@ -91,17 +177,18 @@ export class RecordBuffer {
     const at = this.#used;
     while (at + headerWords + written > this.#words.length) this.#grow();
     const integers = this.#integers;
-    this.#words[at] = timeNs;
-    integers[2 * at + 2] = step;
-    integers[2 * at + 3] = actor;
-    this.#words[at + 2] = number;
-    integers[2 * at + 6] = this.#typeIndex(type) | (hasBody ? bodyBit : 0);
-    integers[2 * at + 7] = type.fields.length;
+    this.#words[at + timeDouble] = timeNs;
+    integers[2 * at + stepInteger] = step;
+    integers[2 * at + actorInteger] = actor;
+    this.#words[at + numberDouble] = number;
+    integers[2 * at + typeInteger] = this.#typeIndex(type) | (type.fields.length << 16);
+    integers[2 * at + bodyInteger] = hasBody ? this.#bodies.length + 1 : 0;
     this.#used = at + headerWords + type.fields.length;
     this.count++;
     return at + headerWords;
   }
 
+  /** The body of the record just appended. */
   appendBody(body: unknown): void {
     this.#bodies.push(body);
   }
@@ -129,112 +216,5 @@ export class RecordBuffer {
     words.set(this.#words);
     this.#words = words;
     this.#integers = new Int32Array(words.buffer);
-  }
-}
-
-export function recordsOf({ typeNames, columns: words, bodies }: RecordBatch): RunRecord[] {
-  const integers = new Int32Array(words.buffer, words.byteOffset, 2 * words.length);
-  const records: RunRecord[] = [];
-  let nextBody = 0;
-  for (let at = 0; at < words.length; ) {
-    const typeWord = integers[2 * at + 6] as number;
-    const fieldCount = integers[2 * at + 7] as number;
-    records.push({
-      timeNs: words[at] as number,
-      step: integers[2 * at + 2] as number,
-      actor: integers[2 * at + 3] as number,
-      number: words[at + 2] as number,
-      type: typeNames[typeWord & ~bodyBit] as string,
-      fields: numbersOf(words, at + headerWords, fieldCount),
-      body: (typeWord & bodyBit) === 0 ? undefined : bodies[nextBody++],
-    });
-    at += headerWords + fieldCount;
-  }
-  return records;
-}
-
-/** An array of numbers only. `Array.from` of a part would go through its iterator. */
-function numbersOf(words: Float64Array, from: number, count: number): number[] {
-  const numbers: number[] = [];
-  for (let at = from; at < from + count; at++) numbers.push(words[at] as number);
-  return numbers;
-}
-
-/** The order of records: time, step, actor, number. */
-export function compareRecords(a: RunRecord, b: RunRecord): number {
-  return a.timeNs - b.timeNs || a.step - b.step || a.actor - b.actor || a.number - b.number;
-}
-
-/**
- * Merges the records of all shards and hands them to the sink in order. A record is final once every shard has passed its time. After a
- * restart from a checkpoint the run emits some records again; those already written are recognised by their key and left out.
- */
-export class RecordMerger {
-  readonly #sink: RecordSink;
-  #waiting: RunRecord[][] = [];
-  #through = new Float64Array(0);
-  #last: RunRecord | undefined;
-  ended = false;
-  count = 0;
-
-  constructor(sink: RecordSink) {
-    this.#sink = sink;
-  }
-
-  /** Begins a stretch on this many shards; all of the stretch before is released. */
-  begin(shardCount: number): void {
-    const left = this.#waiting.flat();
-    this.#waiting = Array.from({ length: shardCount }, () => []);
-    this.#waiting[0] = left.sort(compareRecords);
-    this.#through = new Float64Array(shardCount);
-  }
-
-  /** Forgets what is not yet written: the run starts again from a checkpoint and emits it anew. */
-  rewind(): void {
-    this.#waiting = [];
-  }
-
-  /** Adds a shard's batch: all its records before `throughNs` are now known. */
-  async add(shard: number, records: readonly RunRecord[], throughNs: number): Promise<void> {
-    const waiting = this.#waiting[shard];
-    if (waiting === undefined) return; // A late batch of a stretch that was given up.
-    const sorted =
-      waiting.length === 0 || records.length === 0 || compareRecords(waiting[waiting.length - 1] as RunRecord, records[0] as RunRecord) < 0;
-    for (const record of records) waiting.push(record);
-    if (!sorted) waiting.sort(compareRecords); // Interleaved shards share one batch.
-    this.#through[shard] = throughNs;
-    await this.#release(Math.min(...this.#through));
-  }
-
-  /** Everything is known: writes the rest and closes the sink. */
-  async close(): Promise<void> {
-    await this.#release(Number.POSITIVE_INFINITY);
-    await this.end();
-  }
-
-  /** Closes the sink with what was final; nothing is written twice or after it. */
-  async end(): Promise<void> {
-    if (this.ended) return;
-    this.ended = true;
-    this.#waiting = [];
-    await this.#sink.close?.();
-  }
-
-  async #release(beforeNs: number): Promise<void> {
-    const ready: RunRecord[] = [];
-    for (const [shard, waiting] of this.#waiting.entries()) {
-      let count = 0;
-      while (count < waiting.length && (waiting[count] as RunRecord).timeNs < beforeNs) count++;
-      if (count === 0) continue;
-      for (let i = 0; i < count; i++) ready.push(waiting[i] as RunRecord);
-      this.#waiting[shard] = waiting.slice(count);
-    }
-    ready.sort(compareRecords);
-    const last = this.#last;
-    const fresh = last === undefined ? ready : ready.filter((record) => compareRecords(record, last) > 0);
-    if (fresh.length === 0) return;
-    this.#last = fresh[fresh.length - 1] as RunRecord;
-    this.count += fresh.length;
-    await this.#sink.write(fresh);
   }
 }

@@ -189,7 +189,8 @@ function checkPlain(options: RunOptions): void {
   if (!(bridgeDelayMs >= 0 && bridgeDelayMs < Number.POSITIVE_INFINITY))
     refuse('bridgeDelayMs', bridgeDelayMs, 'it must be 0 or more milliseconds');
   if (workerHeapMb !== undefined && !(workerHeapMb >= 16)) refuse('workerHeapMb', workerHeapMb, 'a thread needs at least 16 MB');
-  if (sink !== undefined && typeof sink.write !== 'function') refuse('sink', sink, 'it must have a write function');
+  if (sink !== undefined && typeof sink.write !== 'function' && typeof sink.writeColumns !== 'function')
+    refuse('sink', sink, 'it must have a write or a writeColumns function');
   if (observer !== undefined && typeof observer.emit !== 'function') refuse('observer', observer, 'it must be a RunObserver');
   if (inputs !== undefined && !Array.isArray(inputs)) refuse('inputs', inputs, 'it must be an array of input entries');
 }

@@ -9,7 +9,7 @@ import type { Model } from './model.js';
 import { type RunEvents, RunObserver } from './observer.js';
 import { type PacerState, pacingReport } from './pacing.js';
 import { modelOf, type Program } from './program.js';
-import { RecordMerger } from './records.js';
+import { RecordMerger } from './record-merger.js';
 import { type CheckedOptions, checkOptions, type RunOptions, type RunResult } from './run-options.js';
 import { Segment, type SegmentPlan, type SegmentReport, type SegmentResult, ShardPool, type ThreadTransport } from './segment.js';
 import { ShardChooser } from './shard-choice.js';
@@ -220,7 +220,7 @@ class Coordinator implements Run {
       ...(from === undefined ? {} : { from }),
     });
     for (const entry of inputs) simulation.inject(entry);
-    this.#merger?.begin(1);
+    this.#merger?.begin(shards ?? 1);
     const traced = new Set(this.#recorder?.actors);
     if (this.#recorder !== undefined) {
       simulation.tap((timeNs, step, sender, target, name) => {
@@ -268,8 +268,11 @@ class Coordinator implements Run {
   #writeRecords(simulation: Simulation, throughNs: number): void {
     const merger = this.#merger;
     if (merger === undefined) return;
-    const records = simulation.takeRecords();
-    this.#sink.add(() => merger.add(0, records, throughNs));
+    const batches = simulation.takeBatches();
+    this.#sink.add(async () => {
+      for (const { shard, batch } of batches) merger.add(shard, batch);
+      for (let shard = 0; shard < simulation.shardCount; shard++) await merger.pass(shard, throughNs);
+    });
   }
 
   /** Writes what is left and closes the sink. @throws KernelError `sink-failed`. */
@@ -464,10 +467,13 @@ class Coordinator implements Run {
   #take(stretch: number, shard: number, report: SegmentReport, done: () => void): void {
     switch (report.kind) {
       case 'records': {
-        const { records } = report;
-        const merger = this.#merger;
+        const { lend, throughNs } = report;
         void this.#sink
-          .add(() => (stretch === this.#stretch ? merger?.add(shard, records, report.throughNs) : undefined))
+          .add(() => {
+            const merger = stretch === this.#stretch ? this.#merger : undefined;
+            lend((batch) => merger?.add(shard, batch));
+            return merger?.pass(shard, throughNs);
+          })
           .finished.then(done);
         return;
       }

@@ -11,7 +11,7 @@ import type { PacerState } from './pacing.js';
 import { placeCells, placementDigest } from './placement.js';
 import { unpackValue } from './plain-data.js';
 import { RecordBlocks } from './record-blocks.js';
-import { type RunRecord, recordsOf } from './records.js';
+import type { RecordBatch } from './records.js';
 import { emptyResult, type ShardReport, type ShardResult, type ShardTask, type SnapshotWish, WatchWords } from './shard-task.js';
 import { SharedControl, SharedRing } from './shared-ring.js';
 import { ThreadPool, type ThreadPoolOptions } from './thread-pool.js';
@@ -59,11 +59,10 @@ export interface SegmentResult {
   readonly snapshot: Snapshot | undefined;
 }
 
-/** What the coordinator does with what shards report while they run. */
-/** What a shard reports, its records unpacked. */
+/** What a shard reports; its records are lent for as long as `read` runs, which must be called. */
 export type SegmentReport =
   | Exclude<ShardReport, { readonly kind: 'records' }>
-  | { readonly kind: 'records'; readonly records: readonly RunRecord[]; readonly throughNs: number };
+  | { readonly kind: 'records'; readonly lend: (read: (batch: RecordBatch) => void) => void; readonly throughNs: number };
 
 export interface SegmentListener {
   onReport(shard: number, report: SegmentReport, done: () => void): void;
@@ -250,8 +249,9 @@ export class Segment {
   #readRecords(shard: number, { typeNames, columns, bodies, throughNs }: ShardReport & { kind: 'records' }): SegmentReport {
     const unpacked = bodies === undefined ? [] : (unpackValue(bodies) as unknown[]);
     const blocks = new RecordBlocks(this.#recordBlocks[shard] as SharedArrayBuffer);
-    const records = blocks.take(columns, (words) => recordsOf({ typeNames, columns: words, bodies: unpacked }));
-    return { kind: 'records', records, throughNs };
+    const lend = (read: (batch: RecordBatch) => void): void =>
+      blocks.take(columns, (words) => read({ typeNames, columns: words, bodies: unpacked }));
+    return { kind: 'records', lend, throughNs };
   }
 
   #creditBack(shard: number, bytes: number): () => void {

@@ -18,7 +18,7 @@ import { type Limits, resolveLimits } from './limits.js';
 import type { Model } from './model.js';
 import { placeCells } from './placement.js';
 import { copyValue } from './plain-copy.js';
-import { compareRecords, type RunRecord, recordsOf } from './records.js';
+import { compareRecords, type RecordBatch, type RunRecord, recordsOf } from './records.js';
 import { outsideSender } from './refusals.js';
 import { ShardEngine } from './shard-engine.js';
 import { createMemoryLinks, type ShardLink } from './shard-link.js';
@@ -43,6 +43,11 @@ export interface SimulationOptions {
   readonly sameParameters?: boolean;
 }
 
+interface ShardRecords {
+  readonly shard: number;
+  readonly batch: RecordBatch;
+}
+
 /**
  * A run on this thread, driven step by step: for tests, forks and tools. `startRun` runs the same program on worker threads.
  */
@@ -54,7 +59,8 @@ export class Simulation {
   readonly #options: SimulationOptions;
   readonly #engines: ShardEngine[];
   readonly #loops: ShardLoop[];
-  readonly #records: RunRecord[] = [];
+  /** Records since the last call, by shard. */
+  #batches: ShardRecords[] = [];
   readonly #links: ShardLink[];
   #inputs = 0;
   #yieldAsked: () => boolean = never;
@@ -162,9 +168,22 @@ export class Simulation {
 
   /** Records emitted since the last call, in order. Complete only after `runUntil` returned. */
   takeRecords(): RunRecord[] {
+    return this.takeBatches()
+      .flatMap(({ batch }) => recordsOf(batch))
+      .sort(compareRecords);
+  }
+
+  /** @internal The same as columns, each shard's in its order. */
+  takeBatches(): ShardRecords[] {
     for (const engine of this.#engines) this.#keepRecords(engine); // What a failed window had emitted.
-    const records = this.#records.splice(0);
-    return records.sort(compareRecords);
+    const batches = this.#batches;
+    this.#batches = [];
+    return batches;
+  }
+
+  /** @internal */
+  get shardCount(): number {
+    return this.#engines.length;
   }
 
   /** The dynamic state at `nowNs`. */
@@ -230,7 +249,9 @@ export class Simulation {
 
   #keepRecords(engine: ShardEngine): void {
     if (engine.records.count === 0) return;
-    for (const record of recordsOf(engine.records.take())) this.#records.push(record);
+    const batch = engine.records.take();
+    // The engine uses the columns again.
+    this.#batches.push({ shard: engine.shard, batch: { ...batch, columns: batch.columns.slice() } });
   }
 
   #refuseFailed(): void {

@@ -174,13 +174,21 @@ describe('stop', () => {
 
   const never = (): Promise<void> => new Promise(() => undefined);
   it.each([
-    ['writes', 'memory', { write: never }],
-    ['writes', 'threads', { write: never }],
-    ['closes', 'memory', { write() {}, close: never }],
-    ['closes', 'threads', { write() {}, close: never }],
-  ] as const)('gives up a sink that never %s (%s)', async (_what, transport, sink) => {
-    const going = startRun(echoProgram, { ticking: 'x', tickNs: 1000 }, { sink, transport, limits: { handlerLimitMs: 300 }, untilNs: 2e6 });
-    setTimeout(() => going.stop(), 400);
+    ['writes', 'memory'],
+    ['writes', 'threads'],
+    ['closes', 'memory'],
+    ['closes', 'threads'],
+  ] as const)('gives up a sink that never %s (%s)', async (what, transport) => {
+    const hang = (): Promise<void> => {
+      setTimeout(() => going.stop(), 100); // Once it hangs, however long the thread took to start.
+      return never();
+    };
+    const sink = what === 'writes' ? { write: hang } : { write() {}, close: hang };
+    const going: Run = startRun(
+      echoProgram,
+      { ticking: 'x', tickNs: 1000 },
+      { sink, transport, limits: { handlerLimitMs: 300 }, untilNs: 2e6 },
+    );
     await expect(going.result).rejects.toThrow(/record sink still holds it: nothing came back for 300 ms/);
   });
 

@@ -101,7 +101,7 @@ export async function measureScenario({
       seed: scenario.seed,
       transport: 'memory',
       ...(scenario.untilSeconds === undefined ? {} : { untilNs: Math.round(scenario.untilSeconds * 1e9) }),
-      sink: { write: (records) => recorder?.write(records) },
+      sink: { writeColumns: (batch) => recorder?.writeColumns(batch) },
     },
   );
   const tables = createRunTables(runNames(table, run.model.actorNames));

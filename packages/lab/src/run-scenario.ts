@@ -170,7 +170,7 @@ async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<S
       ...(loaded.threads === undefined ? {} : { threads: loaded.threads }),
       ...(scenario.untilSeconds === undefined ? {} : { untilNs: Math.round(scenario.untilSeconds * 1e9) }),
       ...(replay === undefined ? {} : { replay }),
-      sink: { write: (records) => recorder?.write(records) },
+      sink: { writeColumns: (batch) => recorder?.writeColumns(batch) },
     },
   );
   const folder = openFolder(loaded, run.model.actorNames);

@@ -77,6 +77,35 @@ export interface RequestRecord {
   maxItlNs: number;
 }
 
+/** The order of a request's numbers where they come as a row. `endNs` is not among them: it is the time of the record that carries them. */
+export const requestRowColumns = [
+  'requestId',
+  'tenantId',
+  'outcome',
+  'reason',
+  'attempts',
+  'preemptions',
+  'networkTier',
+  'prefillWorkerId',
+  'decodeWorkerId',
+  'inputTokens',
+  'outputTokens',
+  'cachedTokensG1',
+  'cachedTokensG2',
+  'cachedTokensG3',
+  'cachedTokensG4',
+  'transferBytes',
+  'arrivalNs',
+  'queuedNs',
+  'prefillStartNs',
+  'prefillEndNs',
+  'transferStartNs',
+  'transferEndNs',
+  'firstTokenNs',
+  'lastTokenNs',
+  'maxItlNs',
+] as const satisfies readonly Exclude<keyof RequestRecord, 'endNs'>[];
+
 /** A record with nothing filled in: the start of a reused one. */
 export function emptyRequestRecord(): RequestRecord {
   return {

@@ -1,40 +1,11 @@
 import { body, type MessageType, type RunRecord, record, rowRecord } from '@braess/kernel';
-import type { RequestRecord } from '@braess/protocol';
-
-/** The columns of `requestEnded`, in order: a request's row less `endNs`, which is the record's own time. */
-const requestColumns = [
-  'requestId',
-  'tenantId',
-  'outcome',
-  'reason',
-  'attempts',
-  'preemptions',
-  'networkTier',
-  'prefillWorkerId',
-  'decodeWorkerId',
-  'inputTokens',
-  'outputTokens',
-  'cachedTokensG1',
-  'cachedTokensG2',
-  'cachedTokensG3',
-  'cachedTokensG4',
-  'transferBytes',
-  'arrivalNs',
-  'queuedNs',
-  'prefillStartNs',
-  'prefillEndNs',
-  'transferStartNs',
-  'transferEndNs',
-  'firstTokenNs',
-  'lastTokenNs',
-  'maxItlNs',
-] as const satisfies readonly Exclude<keyof RequestRecord, 'endNs'>[];
+import { type RequestRecord, requestRowColumns } from '@braess/protocol';
 
 /** One request's row, at the time its outcome is known. */
-export const requestEnded = rowRecord('requestEnded', requestColumns);
+export const requestEnded = rowRecord('requestEnded', requestRowColumns);
 
 /** The row of a request that is in flight where the run is cut: what its frontend knows of it then. */
-export const requestInFlight = rowRecord('requestInFlight', requestColumns);
+export const requestInFlight = rowRecord('requestInFlight', requestRowColumns);
 
 /** A request has reached a frontend; with `requestEnded` it makes the books balance: in flight = arrived - ended. */
 export const requestArrived = record('requestArrived', ['request', 'tenant', 'inputTokens', 'priority']);

@@ -1,4 +1,4 @@
-import type { RequestRecord } from '@braess/protocol';
+import { type RequestRecord, requestRowColumns } from '@braess/protocol';
 import { type ColumnTable, reserveRow } from './table.js';
 
 /** A fixed number of rows, one typed array per field. 131 bytes a row. */
@@ -76,32 +76,41 @@ function createRequestSegment(rows: number): RequestSegment {
 
 /** Adds one request. Allocates only when a segment is full. */
 export function appendRequest(columns: RequestColumns, record: RequestRecord): void {
+  for (let column = 0; column < rowNumbers.length; column++) rowNumbers[column] = record[requestRowColumns[column]!];
+  appendRequestRow(columns, rowNumbers, 0, record.arrivalNs, record.endNs);
+}
+
+const rowNumbers = new Float64Array(requestRowColumns.length);
+
+/** Adds the request whose row (`requestRowColumns`) begins at numbers[at]; the time of its arrival is given apart, for who wrote the row may have seen it later. */
+export function appendRequestRow(columns: RequestColumns, numbers: Float64Array, at: number, arrivalNs: number, endNs: number): void {
   const segment = reserveRow(columns, createRequestSegment);
   const row = segment.rows++;
-  segment.requestId[row] = record.requestId;
-  segment.tenantId[row] = record.tenantId;
-  segment.outcome[row] = record.outcome;
-  segment.reason[row] = record.reason;
-  segment.attempts[row] = Math.min(record.attempts, 255);
-  segment.preemptions[row] = Math.min(record.preemptions, 255);
-  segment.networkTier[row] = record.networkTier;
-  segment.prefillWorkerId[row] = record.prefillWorkerId;
-  segment.decodeWorkerId[row] = record.decodeWorkerId;
-  segment.inputTokens[row] = record.inputTokens;
-  segment.outputTokens[row] = record.outputTokens;
-  segment.cachedTokensG1[row] = record.cachedTokensG1;
-  segment.cachedTokensG2[row] = record.cachedTokensG2;
-  segment.cachedTokensG3[row] = record.cachedTokensG3;
-  segment.cachedTokensG4[row] = record.cachedTokensG4;
-  segment.transferBytes[row] = record.transferBytes;
-  segment.arrivalNs[row] = record.arrivalNs;
-  segment.queuedNs[row] = record.queuedNs;
-  segment.prefillStartNs[row] = record.prefillStartNs;
-  segment.prefillEndNs[row] = record.prefillEndNs;
-  segment.transferStartNs[row] = record.transferStartNs;
-  segment.transferEndNs[row] = record.transferEndNs;
-  segment.firstTokenNs[row] = record.firstTokenNs;
-  segment.lastTokenNs[row] = record.lastTokenNs;
-  segment.endNs[row] = record.endNs;
-  segment.maxItlNs[row] = record.maxItlNs;
+  segment.requestId[row] = numbers[at]!;
+  segment.tenantId[row] = numbers[at + 1]!;
+  segment.outcome[row] = numbers[at + 2]!;
+  segment.reason[row] = numbers[at + 3]!;
+  segment.attempts[row] = Math.min(numbers[at + 4]!, 255);
+  segment.preemptions[row] = Math.min(numbers[at + 5]!, 255);
+  segment.networkTier[row] = numbers[at + 6]!;
+  segment.prefillWorkerId[row] = numbers[at + 7]!;
+  segment.decodeWorkerId[row] = numbers[at + 8]!;
+  segment.inputTokens[row] = numbers[at + 9]!;
+  segment.outputTokens[row] = numbers[at + 10]!;
+  segment.cachedTokensG1[row] = numbers[at + 11]!;
+  segment.cachedTokensG2[row] = numbers[at + 12]!;
+  segment.cachedTokensG3[row] = numbers[at + 13]!;
+  segment.cachedTokensG4[row] = numbers[at + 14]!;
+  segment.transferBytes[row] = numbers[at + 15]!;
+  segment.arrivalNs[row] = arrivalNs;
+  segment.queuedNs[row] = numbers[at + 17]!;
+  segment.prefillStartNs[row] = numbers[at + 18]!;
+  segment.prefillEndNs[row] = numbers[at + 19]!;
+  segment.transferStartNs[row] = numbers[at + 20]!;
+  segment.transferEndNs[row] = numbers[at + 21]!;
+  segment.firstTokenNs[row] = numbers[at + 22]!;
+  segment.lastTokenNs[row] = numbers[at + 23]!;
+  segment.maxItlNs[row] = numbers[at + 24]!;
+  segment.endNs[row] = numbers[at + 25]!;
+  segment.endNs[row] = endNs;
 }
