@@ -1,6 +1,7 @@
 import type { Profiler } from 'node:inspector';
 import { Session } from 'node:inspector/promises';
 import { measureScenario } from './measure-scenario.js';
+import { clientPhases } from './reproduce/poa/cases.js';
 import { scenarioFile } from './scenario-files.js';
 
 /** What the price-of-anarchy actor costs in one run. */
@@ -28,7 +29,10 @@ function scenarios(requests: number): { readonly name: string; readonly settings
     {
       name: 'paper/poa/340b-1p2d.yaml',
       settings: [
-        `workload.client={kind: closed-loop, style: workers, answerJitterUs: 2000, phases: [{seconds: ${seconds}, inFlight: 32}, {seconds: ${seconds}, inFlight: 128}]}`,
+        clientPhases([
+          { seconds, inFlight: 32 },
+          { seconds, inFlight: 128 },
+        ]),
       ],
     },
   ];

@@ -11,11 +11,16 @@ function caseFile(name: string): string {
   return scenarioFile(`paper/poa/${name}.yaml`);
 }
 
+/** Setting: how many requests the closed loop of a scenario of the suite keeps in flight, for how long each; the rest of its client stands there. */
+export function clientPhases(phases: readonly { readonly seconds: number; readonly inFlight: number }[]): string {
+  return `workload.client.phases=${JSON.stringify(phases)}`;
+}
+
 /** A closed loop of constant load: the whole of it, and what follows its first burst, which takes a few cycles to spread. */
 export function steadyCase(file: string, inFlight: number, seconds: number, settings: readonly string[] = [], seed?: number): ScenarioCase {
   return {
     file: caseFile(file),
-    settings: [`workload.client.phases=${JSON.stringify([{ seconds, inFlight }])}`, ...settings],
+    settings: [clientPhases([{ seconds, inFlight }]), ...settings],
     windows: [
       { name: 'whole', fromSeconds: 0, toSeconds: seconds },
       { name: 'steady', fromSeconds: Math.min(24, 0.4 * seconds), toSeconds: seconds },
@@ -60,7 +65,7 @@ export function spikeCase(file: string, shape: SpikeShape, settings: readonly st
     { name: 'high', fromSeconds: calmSeconds, toSeconds: end },
     { name: 'after', fromSeconds: calmSeconds + publishedSwitchS, toSeconds: end },
   ];
-  return { file: caseFile(file), settings: [`workload.client.phases=${JSON.stringify(phases)}`, ...settings], windows, seeds, cost: 4 };
+  return { file: caseFile(file), settings: [clientPhases(phases), ...settings], windows, seeds, cost: 4 };
 }
 
 /** Settings: at the published moment the client moves to a second frontend, and so many permits are lost. */
