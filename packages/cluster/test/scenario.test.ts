@@ -129,6 +129,15 @@ describe('extends and settings', () => {
     expect(scenario.seed).toBe('abc');
   });
 
+  it('are UTF-8: other bytes are refused, not read as replacement characters', () => {
+    const folder = files({ 'utf-16.yaml': '', 'latin-1.yaml': '', 'marked.yaml': `\uFEFF${smallest}` });
+    writeFileSync(join(folder, 'utf-16.yaml'), Buffer.from(`\uFEFF${smallest}`, 'utf16le'));
+    writeFileSync(join(folder, 'latin-1.yaml'), Buffer.from(`name: gr\u00f6\u00dfe\n${smallest}`, 'latin1'));
+    for (const name of ['utf-16.yaml', 'latin-1.yaml'])
+      expect(() => readScenario(join(folder, name))).toThrow(`cannot read scenario "${join(folder, name)}": it is not UTF-8 text`);
+    expect(readScenario(join(folder, 'marked.yaml')).scenario.workload.requests).toBe(10);
+  });
+
   it('refuse to run in circles, and files that are not there', () => {
     const folder = files({ 'a.yaml': 'extends: b.yaml\n', 'b.yaml': 'extends: a.yaml\n', 'c.yaml': '\nextends: no.yaml\n' });
     expect(() => readScenario(join(folder, 'a.yaml'))).toThrow('extends itself');

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -34,6 +33,7 @@ import {
   closeRunFolder,
   type FolderSummary,
   flushRunFolder,
+  makeFreeFolder,
   openRunFolder,
   type RunFolder,
   type RunNames,
@@ -120,7 +120,7 @@ export async function runScenario(options: RunScenarioOptions): Promise<Scenario
   setFlagsFromString(inliningLimit);
   const read = readScenario(options.file, options.settings);
   const plan = planCluster(read);
-  const folder = options.out ?? freeFolder(read.scenario.name);
+  const { out } = options;
   const { shards = 1, transport = 'threads' } = options;
   // More threads than cores would load the program slower than a run that has first seen how many of them can work.
   const startsEarly = transport === 'threads' && shards !== 'auto' && shards <= Math.max(2, availableParallelism());
@@ -132,7 +132,7 @@ export async function runScenario(options: RunScenarioOptions): Promise<Scenario
     const workload = await loadWorkload(read);
     const { table } = workload;
     const source = { file: resolve(options.file), settings: options.settings ?? [] };
-    return await runLoaded({ read, plan, table, folder, startedMs, threads, source, warnings: scenarioWarnings(plan, workload) }, options);
+    return await runLoaded({ read, plan, table, out, startedMs, threads, source, warnings: scenarioWarnings(plan, workload) }, options);
   } finally {
     await threads?.destroy();
   }
@@ -142,7 +142,8 @@ interface Loaded {
   readonly read: ReadScenario;
   readonly plan: ClusterPlan;
   readonly table: RequestTable;
-  readonly folder: string;
+  /** Run folder, if it was named. */
+  readonly out: string | undefined;
   readonly startedMs: number;
   readonly threads: PreparedThreads | undefined;
   /** What is doubtful before anything has run. */
@@ -191,10 +192,12 @@ async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<S
 }
 
 function openFolder(loaded: Loaded, actorNames: readonly string[]): RunFolder {
-  const { read, plan, table, folder } = loaded;
+  const { read, plan, table, out } = loaded;
   const { scenario } = read;
+  // A name is a text of any kind; the folder stays below runs/.
+  const name = scenario.name.replaceAll(/[^\p{L}\p{N}._-]+/gu, '-');
   return openRunFolder({
-    folder,
+    folder: out ?? makeFreeFolder(join('runs', name)),
     scenario,
     seed: String(scenario.seed),
     versions: { braess: version, node: process.versions.node },
@@ -282,7 +285,7 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
     faults.push(...firstOf(whoWaitsAtTheEnd(plan, table, seriesNs, read.scenario.seed), 10));
   return {
     name: read.scenario.name,
-    folder: loaded.folder,
+    folder: folder.folder,
     ...summary,
     seed: result.seed,
     stopped: !endedByItself,
@@ -404,13 +407,4 @@ function followProgress(observer: RunObserver, recorder: RunRecorder, loaded: Lo
 /** Most memory the process ever had resident, MB (10^6 bytes). */
 export function peakRssMb(): number {
   return (process.resourceUsage().maxRSS * 1024) / 1e6;
-}
-
-/** A name is a text of any kind; the folder stays below runs/. */
-function freeFolder(scenarioName: string): string {
-  const name = scenarioName.replaceAll(/[^\p{L}\p{N}._-]+/gu, '-');
-  for (let number = 1; ; number++) {
-    const folder = join('runs', `${name}-${number}`);
-    if (!existsSync(folder)) return folder;
-  }
 }

@@ -8,6 +8,7 @@ import {
   exportTrace,
   type FolderSummary,
   histogramQuantile,
+  makeFreeFolder,
   openRunDatabase,
   queryRun,
   readManifest,
@@ -33,6 +34,15 @@ beforeAll(() => {
 afterAll(() => rmSync(parent, { recursive: true, force: true }));
 
 describe('run folder', () => {
+  it('one each for those that begin at the same time, and none over another', () => {
+    const start = join(parent, 'below', 'free');
+    expect([1, 2, 3].map(() => makeFreeFolder(start))).toEqual([1, 2, 3].map((number) => `${start}-${number}`));
+    expect(() => makeFreeFolder(join(first, 'manifest.json', 'free'))).toThrow('manifest.json is a file; give another folder');
+    const before = readFileSync(join(first, 'manifest.json'), 'utf8');
+    expect(() => writeSyntheticRun(first, 10, 5)).toThrow('already holds a run (manifest.json); give another folder or remove it first');
+    expect(readFileSync(join(first, 'manifest.json'), 'utf8')).toBe(before);
+  });
+
   it('stores every request as it was recorded', async () => {
     const { rows } = await queryRun(
       first,

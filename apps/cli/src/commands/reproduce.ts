@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ReproduceProgress, Reproduction } from '@braess/lab';
 import { SingleBar } from 'cli-progress';
@@ -59,9 +59,9 @@ export function reproduceCommand(): Command {
 }
 
 async function print(reproduction: Reproduction, options: ReproduceOptions): Promise<void> {
-  const { writeComparison } = await import('@braess/telemetry');
+  const { makeFreeFolder, writeComparison } = await import('@braess/telemetry');
   const { reproductionPage, reproductionText } = await import('../reproduction-text.js');
-  const folder = options.out ?? freeFolder(`reproduce-${reproduction.suite}`);
+  const folder = options.out ?? makeFreeFolder(join('runs', `reproduce-${reproduction.suite}`));
   mkdirSync(folder, { recursive: true });
   const { rows } = reproduction;
   writeFileSync(join(folder, 'rows.json'), `${JSON.stringify({ rows }, null, 2)}\n`);
@@ -70,13 +70,6 @@ async function print(reproduction: Reproduction, options: ReproduceOptions): Pro
     options.json === true ? `${JSON.stringify({ rows })}\n` : `${reproductionText(reproduction)}\n${join(folder, 'report.html')}\n`,
   );
   if (reproduction.interrupted) process.exitCode = exitCodes.interrupted;
-}
-
-function freeFolder(name: string): string {
-  for (let number = 1; ; number++) {
-    const folder = join('runs', `${name}-${number}`);
-    if (!existsSync(folder)) return folder;
-  }
 }
 
 /** A bar on a terminal; nothing where nobody looks. */

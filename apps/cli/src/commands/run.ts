@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { RunScenarioOptions, ScenarioSummary, Sweep } from '@braess/lab';
 import { SingleBar } from 'cli-progress';
 import { Command, InvalidArgumentError } from 'commander';
@@ -109,13 +110,14 @@ function exitCodeOfRun(summary: ScenarioSummary, interrupted: boolean): number {
 
 async function runSweep(file: string, options: RunOptions, signal: AbortSignal): Promise<void> {
   const { sweepScenario } = await import('@braess/lab');
+  const { makeFreeFolder } = await import('@braess/telemetry');
   const { path, values } = options.sweep as NonNullable<RunOptions['sweep']>;
   const sweep: Sweep = await sweepScenario({
     file,
     settings: await settingsOf(options),
     path,
     values,
-    out: options.out ?? `runs/sweep-${process.pid}`,
+    out: options.out ?? makeFreeFolder(join('runs', 'sweep')),
     signal,
     onPoint: (done, of) => {
       if (options.json !== true && options.quiet !== true) process.stderr.write(`${done} of ${of} runs done\n`);

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { refuse, refusingRanges } from '../arguments.js';
@@ -40,21 +40,15 @@ export function studyCommand(): Command {
           }),
         );
         if (!quiet) process.stderr.write('\n');
-        const folder = options.out ?? freeFolder(`study-${name}`);
+        const { makeFreeFolder, writeComparison } = await import('@braess/telemetry');
+        const folder = options.out ?? makeFreeFolder(join('runs', `study-${name}`));
         mkdirSync(folder, { recursive: true });
         writeFileSync(join(folder, 'study.json'), `${JSON.stringify(report, null, 2)}\n`);
         const page = join(folder, 'report.html');
-        await (await import('@braess/telemetry')).writeComparison(studyPage(report), page);
+        await writeComparison(studyPage(report), page);
         process.stdout.write(options.json === true ? `${JSON.stringify(report)}\n` : `${studyText(report)}\n${page}\n`);
       } finally {
         process.off('SIGINT', interrupt);
       }
     });
-}
-
-function freeFolder(name: string): string {
-  for (let number = 1; ; number++) {
-    const folder = join('runs', `${name}-${number}`);
-    if (!existsSync(folder)) return folder;
-  }
 }

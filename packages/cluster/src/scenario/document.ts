@@ -22,6 +22,9 @@ const fileLimitBytes = 4_000_000;
 /** Values read from one file, aliases expanded: a bound on files made to explode. */
 const nodeLimit = 100_000;
 
+/** Throws a TypeError on other bytes, which would pass as replacement characters. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
 /**
  * Reads a scenario file and all it extends; keys of the later file win, maps merge, lists and scalars are replaced, null takes a key away.
  * Then each setting `path=value` (value in YAML) is applied. @throws ScenarioError with file, line and column.
@@ -45,9 +48,10 @@ function readChain(path: string, chain: readonly string[], name: string, from: P
   if (chain.length >= extendsLimit) fail(place, 'extends', `files extend each other ${chain.length} deep; at most ${extendsLimit}`);
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = utf8.decode(readFileSync(path));
   } catch (error) {
-    fail(place, from === undefined ? '' : 'extends', `cannot read scenario "${name}": ${(error as Error).message}`);
+    const reason = error instanceof TypeError ? 'it is not UTF-8 text' : (error as Error).message;
+    fail(place, from === undefined ? '' : 'extends', `cannot read scenario "${name}": ${reason}`);
   }
   return mergeBase(parseText(text, name), path, [...chain, path]);
 }

@@ -436,7 +436,7 @@ const executionSchema = z
 
 /** Everything a scenario can say. */
 export const scenarioSchema = z.strictObject({
-  name: z.string().default('scenario'),
+  name: z.string().min(1).default('scenario'),
   seed: z
     .union([z.int().min(0), z.string()])
     .default(1)

@@ -99,12 +99,24 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** Creates the folder and its open files. Refuses a folder that already holds a run. */
+/** Makes `<start>-<number>` with the least number that is free, and gives its path: of those who ask at the same time each gets another. */
+export function makeFreeFolder(start: string): string {
+  makeFolder(dirname(start));
+  for (let number = 1; ; number++) {
+    const folder = `${start}-${number}`;
+    try {
+      mkdirSync(folder);
+      return folder;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EEXIST') continue;
+      throw new Error(`run folder ${folder} cannot be made: ${(error as Error).message}; give another folder`);
+    }
+  }
+}
+
+/** Creates the folder and its open files. Refuses a folder that already holds a run, also one that began a moment ago. */
 export function openRunFolder(options: RunFolderOptions): RunFolder {
   const { folder } = options;
-  if (existsSync(join(folder, 'manifest.json'))) {
-    throw new Error(`run folder ${folder} already holds a run (manifest.json); give another folder or remove it first`);
-  }
   makeFolder(folder);
   const manifest: RunManifest = {
     format: RUN_FORMAT,
@@ -118,7 +130,12 @@ export function openRunFolder(options: RunFolderOptions): RunFolder {
     fingerprint: null,
     tables: {},
   };
-  writeJson(join(folder, 'manifest.json'), manifest);
+  try {
+    writeJson(join(folder, 'manifest.json'), manifest, 'wx');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    throw new Error(`run folder ${folder} already holds a run (manifest.json); give another folder or remove it first`);
+  }
   const open = (name: string, columns: readonly ParquetColumn[]): ParquetWriter =>
     new ParquetWriter(join(folder, `${name}.parquet`), columns, { compression: options.compression ?? 'none' });
   return {
@@ -203,8 +220,8 @@ function drainTable<Segment extends { rows: number }>(
   });
 }
 
-function writeJson(path: string, value: unknown): void {
-  writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`);
+function writeJson(path: string, value: unknown, flag: 'w' | 'wx' = 'w'): void {
+  writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`, { flag });
 }
 
 function readJson<T>(folder: string, file: string): T {
