@@ -2,6 +2,7 @@ import { type BoundPolicy, type ControllerPolicy, hasParameters, loadPolicy, typ
 import { MOST_WORKERS } from '@braess/kvbm';
 import { movesClients } from './client-plan.js';
 import { type PolicyPlan, refuse } from './plan.js';
+import { didYouMean } from './scenario/document.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 
 type Parameters = Readonly<Record<string, unknown>>;
@@ -14,6 +15,19 @@ export function checkPlanner(read: ReadScenario, { policy }: BoundPolicy<Planner
     ['planner', 'policy'],
     `is "${policy.name}", which moves engines between prefill and decode, but all engines are aggregated: use static, or give serving groups of role prefill and decode`,
   );
+}
+
+/** Whether the cluster has the engines that a planner's parameters name. @throws ScenarioError. */
+export function checkPlannedEngines(
+  read: ReadScenario,
+  { policy, parameters }: BoundPolicy<PlannerPolicy>,
+  known: readonly string[],
+): void {
+  const missing = policy.engineNames?.(parameters).find((name) => !known.includes(name));
+  if (missing === undefined) return;
+  const some = `${known.slice(0, 4).join(', ')}${known.length > 4 ? ', ...' : ''}`;
+  const named = `name the engine "${missing}", which this cluster does not have; there are ${known.length}: ${some}`;
+  refuse(read, ['planner', 'parameters'], `${named}${didYouMean(missing, known)}`);
 }
 
 /** Whether every choice that a controller tells of can be applied: by the routers, or by a frontend that has it. @throws ScenarioError. */

@@ -17,7 +17,7 @@ import {
 } from '@braess/serving';
 import { checkClientBehaviour } from '@braess/workload';
 import { clientBehaviourOf } from './client-plan.js';
-import { checkController, checkPlanner, checkPrefixIndex } from './control-checks.js';
+import { checkController, checkPlannedEngines, checkPlanner, checkPrefixIndex } from './control-checks.js';
 import { placeEngines } from './engine-places.js';
 import { cachePolicy } from './own-evictions.js';
 import { didYouMean, placeOf } from './scenario/document.js';
@@ -118,6 +118,9 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   }
   const engines = placeEngines(read, topology, groups);
   checkFaults(read, topology, engines);
+  const { baseDirectory, planner } = policies;
+  const engineNames = engines.map(({ name }) => name);
+  checkPlannedEngines(read, loadPolicy('planner', planner, { baseDirectory }), engineNames);
   checkOnOff(read, topology);
   const disaggregated = groups.some((group) => group.role !== 'aggregated');
   checkFabric(read);

@@ -82,6 +82,16 @@ describe('a mistake is named with file, line, column, value, what is allowed and
       `${smallest}faults: [{ kind: tier-speed, atSeconds: 1, tier: storage/g4, factor: 1.0e-12 }]\n`,
       'faults[0].factor is 1e-12; must be 0 (dead, out) or at least 0.000001',
     ],
+    [
+      'a plan for an engine that is not there',
+      `serving: [{ count: 2, role: prefill }, { count: 2, role: decode }]
+workload: { requests: 1, source: { kind: mooncake-like } }
+planner:
+  policy: schedule
+  parameters: { changes: [{ atMs: 1, engine: pod0/rack0/node0/engine4, role: decode }] }
+`,
+      'test.yaml:5:3: planner.parameters name the engine "pod0/rack0/node0/engine4", which this cluster does not have; there are 4: pod0/rack0/node0/engine0,',
+    ],
     ['not YAML', 'serving: [', 'test.yaml:1:11: not valid YAML'],
     ['a list instead of a map', '- 1\n', 'test.yaml:1:1: a scenario must be a map of sections'],
     ['a key twice', 'serving: []\nserving: []\n', 'test.yaml:2:1: not valid YAML: Map keys must be unique'],

@@ -297,11 +297,22 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
     oracleFallbackSeconds: summary.oracleFallbackSeconds ?? 0,
     gpuHours: gpuHours(recorder, summary.simulatedSeconds),
     faults,
-    warnings: [...loaded.warnings, ...recorder.warnings(), ...warmupWarnings(read.scenario, summary)],
+    warnings: [
+      ...loaded.warnings,
+      ...recorder.warnings(),
+      ...warmupWarnings(read.scenario, summary),
+      ...(untilNothingHappens ? unsentWarnings(read.scenario, recorder.counts.submitted, table.requestCount) : []),
+    ],
     poa: read.scenario.telemetry.poa === undefined ? null : poaSummary(recorder.poa),
     lost: summary.rejected + summary.failed + (endedByItself ? summary.inFlight : 0),
     lostReasons: recorder.lostReasons(),
   };
+}
+
+/** A client policy may leave requests out, and so may sessions after a failure. Phases have an end: what they leave is meant. */
+function unsentWarnings({ workload: { client } }: ReadScenario['scenario'], submitted: number, requests: number): string[] {
+  const meant = client.kind === 'closed-loop' && client.phases !== undefined;
+  return meant || submitted >= requests ? [] : [`${requests - submitted} of the ${requests} requests of the workload were never sent`];
 }
 
 /** A cell never parts: shards beyond their number have nothing to do, and are not started. */

@@ -26,6 +26,7 @@ export const schedulePlanner = definePlannerPolicy({
     ),
   }),
   timesNs: ({ changes }) => changes.map((change) => Math.round(change.atMs * 1e6)),
+  engineNames: ({ changes }) => changes.map(({ engine }) => engine),
   plan(view, actions, { changes }) {
     for (const change of changes) {
       if (Math.round(change.atMs * 1e6) !== view.nowNs) continue;

@@ -67,6 +67,8 @@ export interface PlannerPolicy<Parameters = unknown, State = unknown> extends Po
   periodNs?(parameters: Parameters): number;
   /** Plan at these simulated times, whatever is reported. */
   timesNs?(parameters: Parameters): readonly number[];
+  /** Engines that the parameters name: a scenario that has one of them not is refused before it runs. */
+  engineNames?(parameters: Parameters): readonly string[];
   createState?(parameters: Parameters, engines: number): State;
   plan(view: PlannerView, actions: PlannerActions, parameters: Parameters, state: State, random: Random): void;
 }
