@@ -1,4 +1,4 @@
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, type Stats, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 
@@ -7,17 +7,28 @@ export function refuse(command: Command, message: string): never {
   command.error(`error: ${message}`);
 }
 
+/** What stands at a path, if anything; refuses one that may not be looked at: that is not the same as nothing. */
+function lookAt(command: Command, what: string, path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    refuse(command, `${what}: '${path}' cannot be read: ${(error as Error).message}`);
+  }
+}
+
 /** Refuses what is no readable file; `what` is the argument's name. */
 export function checkFile(command: Command, what: string, path: string): void {
-  if (!existsSync(path)) refuse(command, `${what}: there is no file '${path}'; check the path`);
-  if (statSync(path).isDirectory()) refuse(command, `${what}: '${path}' is a folder; give a file`);
+  const found = lookAt(command, what, path);
+  if (found === undefined) refuse(command, `${what}: there is no file '${path}'; check the path`);
+  if (found.isDirectory()) refuse(command, `${what}: '${path}' is a folder; give a file`);
 }
 
 /** Refuses what is no run folder. A run folder that is damaged passes: reading it says what is wrong. */
 export function checkRunFolder(command: Command, folder: string): void {
   const fix = 'give the folder that a run has written (braess run SCENARIO --out RUN)';
-  if (!existsSync(folder)) refuse(command, `RUN: there is no folder '${folder}'; ${fix}`);
-  if (!existsSync(join(folder, 'manifest.json'))) refuse(command, `RUN: '${folder}' is not a run folder, it has no manifest.json; ${fix}`);
+  if (lookAt(command, 'RUN', folder) === undefined) refuse(command, `RUN: there is no folder '${folder}'; ${fix}`);
+  if (lookAt(command, 'RUN', join(folder, 'manifest.json')) === undefined)
+    refuse(command, `RUN: '${folder}' is not a run folder, it has no manifest.json; ${fix}`);
 }
 
 /** Runs what throws a RangeError for an argument that names nothing, and refuses that argument. */

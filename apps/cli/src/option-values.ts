@@ -1,5 +1,11 @@
 import { InvalidArgumentError } from 'commander';
 
+/** Reads the name of a folder: '' is what a shell gives for a variable that is not set, and would be the folder where the command runs. */
+export function folderName(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It must name a folder.');
+  return text;
+}
+
 /** Reads a whole number within a range. @throws InvalidArgumentError that names the range. */
 export function wholeNumber(least: number, most: number): (text: string) => number {
   return (text) => {

@@ -268,6 +268,8 @@ describe('a folder that is no finished run', () => {
   const other = folder.path('plain');
   const commands = [
     [2, `there is no folder '${absent}'; give the folder that a run has written`, ['query', absent, 'select 1']],
+    [2, 'cannot be read: ENAMETOOLONG', ['query', 'x'.repeat(5000), 'select 1']],
+    [2, "option '--out <folder>' argument '' is invalid. It must name a folder.", ['run', 'any.yaml', '--out', '']],
     [2, `there is no folder '${absent}'; give`, ['compare', first, absent]],
     [2, `there is no folder '${absent}'; give`, ['explain', absent, '0']],
     [2, `there is no folder '${absent}'; give`, ['report', absent]],

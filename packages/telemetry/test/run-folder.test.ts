@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -34,6 +34,16 @@ beforeAll(() => {
 afterAll(() => rmSync(parent, { recursive: true, force: true }));
 
 describe('run folder', () => {
+  it.runIf(existsSync('/dev/full'))('on a full disk: the error names the file and says what to do', () => {
+    const full = join(parent, 'full');
+    mkdirSync(full);
+    symlinkSync('/dev/full', join(full, 'requests.parquet.partial'));
+    const { run, itl } = writeSyntheticRun(full, 10, 5);
+    expect(() => closeRunFolder(run, itl, facts)).toThrow(
+      /^cannot write .*requests\.parquet: ENOSPC: .*; make room there, or give another folder \(--out\)$/,
+    );
+  });
+
   it('one each for those that begin at the same time, and none over another', () => {
     const start = join(parent, 'below', 'free');
     expect([1, 2, 3].map(() => makeFreeFolder(start))).toEqual([1, 2, 3].map((number) => `${start}-${number}`));

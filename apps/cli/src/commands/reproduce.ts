@@ -5,7 +5,7 @@ import { SingleBar } from 'cli-progress';
 import { Command } from 'commander';
 import { refuse, refusingRanges } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
-import { listOf, wholeNumber } from '../option-values.js';
+import { folderName, listOf, wholeNumber } from '../option-values.js';
 
 interface ReproduceOptions {
   readonly table?: number[];
@@ -26,7 +26,7 @@ export function reproduceCommand(): Command {
     .option('--experiment <n>', 'only this experiment; may be given several times', listOf(wholeNumber(1, 99)))
     .option('--quick', 'fewer seeds and points, shorter runs')
     .option('--json', 'print one JSON object {rows} on stdout and nothing else')
-    .option('--out <folder>', 'folder for rows.json and report.html; default the next free runs/reproduce-<paper>-<number>')
+    .option('--out <folder>', 'folder for rows.json and report.html; default the next free runs/reproduce-<paper>-<number>', folderName)
     .addHelpText('after', exitCodeHelp)
     .action(async (name: string, options: ReproduceOptions, command: Command) => {
       const { checkSelection, reproduce, reproductionSuite, reproductionSuiteNames } = await import('@braess/lab');

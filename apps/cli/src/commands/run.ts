@@ -4,7 +4,7 @@ import { SingleBar } from 'cli-progress';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Logger } from 'pino';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
-import { listOf, shardCount } from '../option-values.js';
+import { folderName, listOf, shardCount } from '../option-values.js';
 import { quoted, replayCommand } from '../replay.js';
 import { summaryText, sweepText } from '../summary-text.js';
 
@@ -34,7 +34,7 @@ export function runCommand(logger: Logger): Command {
     .option('--pace <k>', 'k times wall clock, or max', paceValue, 'max')
     .option('--until <time>', 'stop at this simulated time, e.g. 90s, 5m', durationSeconds)
     .option('--warmup <time>', 'leave requests that arrive before out of latencies and rates', durationSeconds)
-    .option('--out <folder>', 'run folder; default the next free runs/<name>-<number>')
+    .option('--out <folder>', 'run folder; default the next free runs/<name>-<number>', folderName)
     .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(String))
     .option('--sweep <path=a,b,c>', 'run once for each value, several at a time, and mark the knee under the SLO', sweepValues)
     .option('--no-report', 'do not write report.html')

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { refuse, refusingRanges } from '../arguments.js';
 import { exitCodeHelp } from '../exit-codes.js';
+import { folderName } from '../option-values.js';
 import { studyPage, studyText } from '../study-text.js';
 
 interface StudyOptions {
@@ -20,7 +21,7 @@ export function studyCommand(): Command {
     .option('--quick', 'thinner grids and shorter runs')
     .option('--scenario <file>', 'study this scenario (when-worth-it)')
     .option('--json', 'print one JSON object on stdout and nothing else')
-    .option('--out <folder>', 'folder for study.json and report.html; default the next free runs/study-<name>-<number>')
+    .option('--out <folder>', 'folder for study.json and report.html; default the next free runs/study-<name>-<number>', folderName)
     .addHelpText('after', exitCodeHelp)
     .action(async (name: string, options: StudyOptions, command: Command) => {
       const { runStudy, studyNamed, studyNames } = await import('@braess/lab');

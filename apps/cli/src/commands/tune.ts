@@ -1,7 +1,7 @@
 import { type TuneAim, type Tuning, tuneAims } from '@braess/lab';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
-import { listOf, seedText, wholeNumber } from '../option-values.js';
+import { folderName, listOf, seedText, wholeNumber } from '../option-values.js';
 import { fixed, textTable } from '../text-output.js';
 
 interface TuneCommandOptions {
@@ -26,7 +26,7 @@ export function tuneCommand(): Command {
     .option('--seed <S>', 'seed of the sample: not that of the run to be measured', seedText, 'tune')
     .option('--trace <file>', 'take the sample from this trace: not the one to be measured')
     .option('--set <path=value>', 'change a setting (repeat for more)', listOf(String))
-    .option('--out <folder>', 'where run folders go')
+    .option('--out <folder>', 'where run folders go', folderName)
     .option('--json', 'print one JSON object and nothing else')
     .addHelpText('after', exitCodeHelp)
     .action(async (file: string, { grid, aim, requests, seed, set, trace, out, json }: TuneCommandOptions) => {

@@ -1,6 +1,7 @@
 import { closeSync, openSync, renameSync, writeSync } from 'node:fs';
 import { endianness } from 'node:os';
 import { gzipSync } from 'node:zlib';
+import { writing } from '../writing.js';
 import { CompactWriter } from './compact.js';
 import { type ColumnArray, createPageBuffer, type ParquetType, putBits, putIndexes, putLevels, putMemory, putTexts } from './page.js';
 import { createColumnScratch, gatherColumn, isConstant } from './scratch.js';
@@ -68,7 +69,7 @@ export class ParquetWriter {
   ) {
     if (endianness() !== 'LE')
       throw new Error('Parquet files are little-endian and are written from memory: this machine is big-endian, use another');
-    this.file = openSync(`${path}.partial`, 'w');
+    this.file = writing(path, () => openSync(`${path}.partial`, 'w'));
     this.write(MAGIC);
   }
 
@@ -257,7 +258,9 @@ export class ParquetWriter {
 
   private writeOut(bytes: Uint8Array): void {
     let from = 0;
-    while (from < bytes.length) from += writeSync(this.file, bytes, from, bytes.length - from);
+    writing(this.path, () => {
+      while (from < bytes.length) from += writeSync(this.file, bytes, from, bytes.length - from);
+    });
   }
 }
 

@@ -2,6 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type FolderSummary, type RunManifest, readManifest, readSummary } from '../run/folder.js';
 import { openRunDatabase, type RunDatabase } from '../run/query.js';
+import { writing } from '../writing.js';
 import { COLOURS, escapeHtml, formatMs, formatNumber, formatShare, type TimeAxis, timeAxis } from './chart.js';
 import { heatMap } from './heat-map.js';
 import { balanceChart, idleWorkers, linkChart, requestsOfWorkers, STAGES } from './hot-spots.js';
@@ -16,7 +17,8 @@ export async function renderReport(folder: string, path = join(folder, 'report.h
   const summary = readSummary(folder);
   const database = await openRunDatabase(folder);
   try {
-    writeFileSync(path, await reportPage(folder, manifest, summary, database));
+    const page = await reportPage(folder, manifest, summary, database);
+    writing(path, () => writeFileSync(path, page));
     return path;
   } finally {
     database.close();

@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { writing } from '../writing.js';
 
 /**
  * Writes the report of a finished run folder, to `report.html` in it or to `path`: one self-contained page of static SVG, no scripts, no network.
@@ -48,5 +49,5 @@ export interface LineSeries {
 /** Writes such a page: one self-contained file of static SVG, no scripts, no network. */
 export async function writeComparison(page: ComparisonPage, path: string): Promise<void> {
   const { renderComparison } = await import('./comparison.js');
-  writeFileSync(path, renderComparison(page));
+  writing(path, () => writeFileSync(path, renderComparison(page)));
 }

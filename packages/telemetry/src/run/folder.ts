@@ -14,6 +14,7 @@ import {
   type SummaryOptions,
   type SummaryState,
 } from '../statistics/summary.js';
+import { writing } from '../writing.js';
 import { columnValues, DECISION_COLUMNS, type FieldColumn, REQUEST_COLUMNS, type RunNames, SERIES_COLUMNS } from './tables.js';
 
 /** Version of the run folder's layout, in manifest.json. */
@@ -173,7 +174,8 @@ export function closeRunFolder(
   for (const [name, writer] of Object.entries(run.writers)) run.manifest.tables[name] = { rows: writer.rows, bytes: writer.bytes };
   writeJson(join(run.folder, 'summary.json'), summary);
   // Gaps are too many to store one by one, so their distribution is kept: (ms, share of gaps at or below).
-  writeFileSync(join(run.folder, 'itl.json'), JSON.stringify({ unit: 'ms', points: cdfPoints(itl) }));
+  const gaps = join(run.folder, 'itl.json');
+  writing(gaps, () => writeFileSync(gaps, JSON.stringify({ unit: 'ms', points: cdfPoints(itl) })));
   writeJson(join(run.folder, 'manifest.json'), run.manifest);
   return summary;
 }
@@ -221,7 +223,7 @@ function drainTable<Segment extends { rows: number }>(
 }
 
 function writeJson(path: string, value: unknown, flag: 'w' | 'wx' = 'w'): void {
-  writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`, { flag });
+  writing(path, () => writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`, { flag }));
 }
 
 function readJson<T>(folder: string, file: string): T {
