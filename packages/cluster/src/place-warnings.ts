@@ -42,27 +42,20 @@ function emptyPlaces({ scenario: { cluster }, engines }: ClusterPlan): string[] 
   ];
 }
 
-/** Prefill and decode engines that have no zone, or no pod, in common. */
+/** Prefill engines most of which have no decode engine in their zone, or in their pod. */
 function farTransfers({ scenario: { cluster, planner }, engines, groups, disaggregated }: ClusterPlan): string[] {
   if (!disaggregated || planner.policy !== 'static') return [];
   const shared = cluster.topology.kind === 'multi-zone' ? ['zone', 'pod'] : ['pod'];
   for (const [depth, level] of shared.entries()) {
     const [prefill, decode] = ['prefill', 'decode'].map((role) => {
       const servers = engines.filter(({ group }) => groups[group]!.role === role).map(({ server }) => server);
-      return [
-        ...new Set(
-          servers.map((server) =>
-            server
-              .split('/')
-              .slice(0, depth + 1)
-              .join('/'),
-          ),
-        ),
-      ];
+      return servers.map((server) => server.split('/', depth + 1).join('/'));
     }) as [string[], string[]];
-    if (prefill.some((place) => decode.includes(place))) continue;
+    const near = new Set(decode);
+    const far = prefill.filter((place) => !near.has(place)).length;
+    if (2 * far <= prefill.length) continue;
     return [
-      `serving: prefill engines are in ${few(prefill)}, decode engines in ${few(decode)}, so all KV crosses ${level}s; set placement: spread in both groups to have both in each`,
+      `serving: ${far} of ${prefill.length} prefill engines have no decode engine in their ${level}, so their KV crosses ${level}s; set placement: spread in both groups to have both in each`,
     ];
   }
   return [];

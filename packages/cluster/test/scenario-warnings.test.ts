@@ -121,7 +121,7 @@ describe('places', () => {
       'cluster: no engine is in zone1, zone0/pod1 (16 of 64 GPUs are in use), and no KV goes to zone1; raise serving count, set serving placement: spread, or lower topology.zones, pods',
     ]);
     expect(await told(both(8), zones)).toEqual([
-      'serving: prefill engines are in zone0, decode engines in zone1, so all KV crosses zones; set placement: spread in both groups to have both in each',
+      'serving: 8 of 8 prefill engines have no decode engine in their zone, so their KV crosses zones; set placement: spread in both groups to have both in each',
     ]);
     expect(await told(both(8, ', placement: spread'), zones)).toEqual([]);
     expect((await told(both(1), '{ pods: 2, racksPerPod: 3, serversPerRack: 4 }'))[0]).toMatch(
@@ -138,11 +138,15 @@ describe('places', () => {
     );
   });
 
-  it('of prefill and decode engines are told of where they have no pod in common, and may not change their roles', async () => {
+  it('of prefill engines are told of where most have no decode engine in their pod, and may not change their roles', async () => {
     const pods = '{ pods: 2, racksPerPod: 2 }';
     expect(await told(both(4), pods)).toEqual([
-      'serving: prefill engines are in pod0, decode engines in pod1, so all KV crosses pods; set placement: spread in both groups to have both in each',
+      'serving: 4 of 4 prefill engines have no decode engine in their pod, so their KV crosses pods; set placement: spread in both groups to have both in each',
     ]);
+    // Four fill pod0, two are with all that decode in pod1.
+    const uneven = (prefill: number): string =>
+      `[{ count: ${prefill}, role: prefill, tensorParallel: 4 }, { count: 2, role: decode, tensorParallel: 4 }]`;
+    expect((await told(uneven(6), pods))[0]).toMatch(/^serving: 4 of 6 prefill engines have no decode engine in their pod/);
     expect(await told(both(4), pods, 'planner.policy=load', 'router.loadReportMs=100')).toEqual([]);
     expect(await told(both(2), pods, 'servingRounds=2')).toEqual([]);
     expect(await told('[{ count: 8, tensorParallel: 4 }]', pods)).toEqual([]);
