@@ -15,6 +15,10 @@ export function mixB(lane: number, word: number): number {
 const scratch = new Float64Array(1);
 const scratchWords = new Int32Array(scratch.buffer);
 
+const rowLength = 32;
+const row = new Float64Array(rowLength);
+const rowWords = new Int32Array(row.buffer);
+
 /** A running pair of lanes over words, numbers, strings and plain-data values. */
 export class Hash {
   a: number;
@@ -36,6 +40,27 @@ export class Hash {
     this.word(Number.isNaN(value) ? 0x7ff80000 : (scratchWords[1] as number));
   }
 
+  /** The same as `number` of each. */
+  numbers(values: Float64Array): void {
+    for (let from = 0; from < values.length; from += rowLength) {
+      const count = Math.min(rowLength, values.length - from);
+      for (let i = 0; i < count; i++) row[i] = values[from + i] as number;
+      let { a, b } = this;
+      for (let i = 0; i < 2 * count; i += 2) {
+        let low = rowWords[i] as number;
+        let high = rowWords[i + 1] as number;
+        if ((high & 0x7ff00000) === 0x7ff00000 && ((high & 0xfffff) !== 0 || low !== 0)) {
+          low = 0; // NaN comes in many bit patterns.
+          high = 0x7ff80000;
+        }
+        a = mixA(mixA(a, low), high);
+        b = mixB(mixB(b, low), high);
+      }
+      this.a = a;
+      this.b = b;
+    }
+  }
+
   string(text: string): void {
     this.word(text.length);
     for (let i = 0; i < text.length; i++) this.word(text.charCodeAt(i));
@@ -47,7 +72,15 @@ export class Hash {
     if (bytes.byteOffset % 4 === 0 && bytes.length >= 64) {
       // Word by word, as the loop below would build them on the little-endian platforms of Node.
       const words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
-      for (; i < words.length; i++) this.word(words[i] as number);
+      // Lanes in registers: in the object each word would wait for the one before to be stored.
+      let { a, b } = this;
+      for (; i < words.length; i++) {
+        const word = words[i] as number;
+        a = mixA(a, word);
+        b = mixB(b, word);
+      }
+      this.a = a;
+      this.b = b;
       i *= 4;
     }
     for (; i + 4 <= bytes.length; i += 4) {

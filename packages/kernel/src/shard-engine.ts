@@ -345,8 +345,7 @@ export class ShardEngine {
     if (numbers.length !== type.fields.length)
       throw new KernelError('bad-value', `row '${type.name}' was given ${numbers.length} numbers; it needs ${type.fields.length}`);
     const number = this.beginRecord(type);
-    const hash = this.scratchHash;
-    for (let column = 0; column < numbers.length; column++) hash.number(numbers[column] as number);
+    this.scratchHash.numbers(numbers);
     this.endRecord();
     if (this.keepRecords) this.records.appendRow(this.now, this.step, this.self, number, type, numbers);
   }
