@@ -111,6 +111,5 @@ export function appendRequestRow(columns: RequestColumns, numbers: Float64Array,
   segment.firstTokenNs[row] = numbers[at + 22]!;
   segment.lastTokenNs[row] = numbers[at + 23]!;
   segment.maxItlNs[row] = numbers[at + 24]!;
-  segment.endNs[row] = numbers[at + 25]!;
   segment.endNs[row] = endNs;
 }
