@@ -32,7 +32,7 @@ import {
   type Outgoing,
 } from './chunk-state.js';
 import { acceptChunk, releaseChunk, shouldPause } from './chunk-switch.js';
-import { flowIdOf, requesterOf, transferOf, transferStatus } from './flow-id.js';
+import { flowIdOf, requesterOf, transferOf, transferStatus, transfersAtEnd } from './flow-id.js';
 import { requireNode } from './flow-network.js';
 import { CHUNK_DROPPED, setPaused, startSending } from './output-port.js';
 import { nextLink } from './routing.js';
@@ -59,6 +59,7 @@ export function chunkNodeKind(plan: ChunkPlan): ActorKind<'chunkNode', string, C
     },
     streams: ['marks', 'background'],
     state: (setup: ChunkNodeSetup) => createNodeState(plan, setup),
+    atEnd: ({ outgoing, incoming }) => [...transfersAtEnd(outgoing), ...transfersAtEnd(incoming)],
     start: (state, context) => steps.begin(state, context),
     on: {
       startTransfer(state, { sender, transfer, source, destination, transferBytes, weight }, context) {

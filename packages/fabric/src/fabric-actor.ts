@@ -2,7 +2,7 @@ import { type ActorId, type ActorKind, type ActorReference, actorKind, type Cont
 import * as protocol from '@braess/protocol';
 import { checkFabricOptions, type FabricOptions, reportedLinks } from './fabric-options.js';
 import { nextCompletionNs } from './flow-allocator.js';
-import { flowIdOf, requesterOf, transferOf, transferStatus } from './flow-id.js';
+import { flowIdOf, requesterOf, transferOf, transferStatus, transfersAtEnd } from './flow-id.js';
 import {
   advanceNetwork,
   cancelTransfer,
@@ -100,6 +100,7 @@ export function fabricKind(options: FabricOptions): ActorKind<'fabric', string, 
     },
     streams: ['background'],
     state: (setup: FabricSetup) => fabric.createState(setup),
+    atEnd: ({ transfers }) => transfersAtEnd(transfers),
     start: (state, context) => fabric.begin(state, context),
     on: {
       startTransfer(state, message, context) {

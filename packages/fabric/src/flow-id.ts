@@ -18,3 +18,10 @@ export function requesterOf(flowId: number): number {
 export function transferOf(flowId: number): number {
   return flowId % TWO_32;
 }
+
+/** What is wrong where nothing happens any more and these transfers have not ended. On-off traffic (negative ids) is none of them. */
+export function transfersAtEnd(transfers: ReadonlyMap<number, unknown>): string[] {
+  return [...transfers.keys()]
+    .filter((flow) => flow >= 0)
+    .map((flow) => `transfer ${transferOf(flow)} of actor ${requesterOf(flow)} is still under way at the end`);
+}

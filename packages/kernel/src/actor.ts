@@ -53,6 +53,7 @@ export interface ActorKind<Name extends string = string, Accepts extends string 
   readonly createState: (setup: Setup) => unknown;
   readonly start: ((state: never, context: Context) => void) | undefined;
   readonly handlers: readonly ((state: never, message: never, context: Context) => void)[];
+  readonly atEnd: ((state: never) => readonly string[]) | undefined;
   readonly accepts?: Accepts;
 }
 
@@ -70,6 +71,8 @@ interface ActorDeclaration<Name extends string, Messages extends MessageTable, S
   readonly sendsTo?: readonly string[];
   /** Builds the plain-data state from what the program passes for this actor. */
   readonly state: (setup: Setup) => State;
+  /** What is wrong with a state in which nothing is left to do, one sentence each: asked once of a run that ended by itself. */
+  readonly atEnd?: (state: NoInfer<State>) => readonly string[];
   /** Runs at time 0, before any message, in the order of the ids. */
   readonly start?: (state: NoInfer<State>, context: Context<NoInfer<Stream>>) => void;
   readonly on: {
@@ -115,6 +118,7 @@ export function actorKind<
     sendsTo: declaration.sendsTo,
     createState: declaration.state,
     start: declaration.start as ((state: never, context: Context) => void) | undefined,
+    atEnd: declaration.atEnd as ((state: never) => readonly string[]) | undefined,
     handlers: names.map((key) => on[key] as (state: never, message: never, context: Context) => void),
   }) as ActorKind<Name, keyof Messages & string, Setup>;
 }

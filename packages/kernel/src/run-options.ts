@@ -66,6 +66,8 @@ export interface RunResult {
   readonly stoppedNs: number;
   /** True when `stop` ended it early. */
   readonly stopped: boolean;
+  /** Where it ended by itself: what actors find wrong with their states, by `atEnd` of their kinds, `actor: sentence` each. */
+  readonly endFaults: readonly string[];
   readonly shards: number;
   readonly choice: ShardChoice | undefined;
   readonly rounds: number;

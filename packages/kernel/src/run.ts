@@ -239,6 +239,7 @@ class Coordinator implements Run {
     return {
       ...this.#commonResult(simulation.lanes(), simulation.nowNs, simulation.eventCount),
       recordFingerprint: simulation.recordFingerprint,
+      endFaults: untilNs === Number.POSITIVE_INFINITY && !this.#stopAsked ? simulation.endFaults() : [],
       shards: shards ?? 1,
       choice: undefined,
       rounds: simulation.rounds,
@@ -386,6 +387,7 @@ class Coordinator implements Run {
     return {
       ...this.#commonResult(done.lanes, done.stoppedNs, done.eventCount),
       recordFingerprint: combineLanes(done.recordLanes),
+      endFaults: done.endFaults,
       shards,
       choice: chooser?.choice,
       rounds,

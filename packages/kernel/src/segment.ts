@@ -54,6 +54,7 @@ export interface SegmentResult {
   readonly rounds: number;
   readonly loopMs: number;
   readonly stretchEvents: number;
+  readonly endFaults: readonly string[];
   /** By shard; empty for a run that is not paced. */
   readonly pacers: readonly PacerState[];
   readonly snapshot: Snapshot | undefined;
@@ -359,6 +360,7 @@ function merge(results: readonly ShardResult[], model: Model): SegmentResult {
     rounds: Math.max(...results.map((result) => result.rounds)),
     loopMs: Math.max(...results.map((result) => result.loopMs)),
     stretchEvents: results.reduce((sum, result) => sum + result.stretchEvents, 0),
+    endFaults: results.flatMap(({ endFaults }) => endFaults).sort(),
     pacers: results.flatMap((result) => (result.pacer === undefined ? [] : [result.pacer])),
     snapshot: snapshots.length === results.length ? mergeSnapshots(snapshots) : undefined,
   };

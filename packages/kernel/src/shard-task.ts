@@ -55,6 +55,8 @@ export interface ShardResult {
   /** Wall milliseconds inside the loop. */
   readonly loopMs: number;
   readonly stretchEvents: number;
+  /** Of a stretch that ended with nothing left to do. */
+  readonly endFaults: readonly string[];
   readonly pacer: PacerState | undefined;
   readonly snapshot: Snapshot | undefined;
 }
@@ -105,6 +107,7 @@ export function emptyResult(): ShardResult {
     rounds: 0,
     loopMs: 0,
     stretchEvents: 0,
+    endFaults: [],
     pacer: undefined,
     snapshot: undefined,
   };

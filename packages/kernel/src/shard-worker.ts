@@ -1,5 +1,6 @@
 import { receiveMessageOnPort } from 'node:worker_threads';
 import { restoreSnapshot, takeSnapshot, unpackCheckpoint } from './checkpoint.js';
+import { endFaultsOf } from './end-faults.js';
 import { KernelError, toPlainError } from './errors.js';
 import { slotLayout } from './event-slab.js';
 import { installGuards } from './guards.js';
@@ -127,6 +128,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
     rounds: loop.rounds,
     loopMs,
     stretchEvents: engine.eventCount - eventsBefore,
+    endFaults: task.untilNs === Number.POSITIVE_INFINITY && !loop.wasStopped ? endFaultsOf(engine) : [],
     pacer: pacer?.state,
     snapshot:
       task.snapshot === 'at its end' || (task.snapshot === 'if stopped' && loop.wasStopped)

@@ -9,6 +9,7 @@ import {
   takeSnapshot,
   unpackCheckpoint,
 } from './checkpoint.js';
+import { endFaultsOf } from './end-faults.js';
 import type { EventTap } from './engine-options.js';
 import { fromUnknown, KernelError } from './errors.js';
 import { slotLayout } from './event-slab.js';
@@ -200,6 +201,11 @@ export class Simulation {
   stateOf(name: string): unknown {
     const actor = this.actorId(name);
     return (this.#engines.find((engine) => engine.owns(actor)) as ShardEngine).states[actor];
+  }
+
+  /** What actors find wrong with their states, for when none of the events is left; see `atEnd` of a kind. */
+  endFaults(): string[] {
+    return this.#engines.flatMap(endFaultsOf).sort();
   }
 
   actorId(name: string): number {

@@ -114,6 +114,7 @@ export async function measureScenario({
   const endedByItself = scenario.untilSeconds === undefined || recorder.counts.inFlight === 0;
   const summary = finishSummary(state, recorder.itl, endedByItself ? recorder.lastNs : result.stoppedNs);
   const faults = conservationFaults(recorder, summary, table.requestCount, endedByItself);
+  if (recorder.counts.inFlight === 0) faults.push(...result.endFaults.slice(0, 10));
   if (faults.length > 0) throw new Error(`${file} (${settings.join(', ')}): ${faults.join('; ')}`);
   return {
     summary,

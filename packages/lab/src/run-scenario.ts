@@ -282,7 +282,9 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
   const untilNothingHappens = !result.stopped && read.scenario.untilSeconds === undefined;
   const faults = conservationFaults(recorder, summary, table.requestCount, untilNothingHappens);
   if (untilNothingHappens && recorder.counts.inFlight > 0)
-    faults.push(...firstOf(whoWaitsAtTheEnd(plan, table, seriesNs, read.scenario.seed), 10));
+    faults.push(...firstOf(whoWaitsAtTheEnd(plan, table, seriesNs, read.scenario.seed), 10, 'requests that wait'));
+  // What engines and fabric have of requests in flight is no fault of its own.
+  else faults.push(...firstOf(result.endFaults, 10, 'leftovers'));
   return {
     name: read.scenario.name,
     folder: folder.folder,
@@ -334,10 +336,8 @@ export function gpuHours(recorder: RunRecorder, simulatedSeconds: number): GpuHo
   return { used: usedNs / 3600e9, givenBack: givenBackNs / 3600e9 };
 }
 
-function firstOf(sentences: readonly string[], most: number): string[] {
-  return sentences.length <= most
-    ? [...sentences]
-    : [...sentences.slice(0, most), `... and ${sentences.length - most} more requests that wait`];
+function firstOf(sentences: readonly string[], most: number, what: string): string[] {
+  return sentences.length <= most ? [...sentences] : [...sentences.slice(0, most), `... and ${sentences.length - most} more ${what}`];
 }
 
 /** PoA-hat over a whole run: sum of realised latencies / sum of best assignments, over all snapshots that had a value. */

@@ -40,6 +40,10 @@ export function tierKind(options: TierKindOptions): TierKind {
     messages,
     ...(options.sendsTo === undefined ? {} : { sendsTo: options.sendsTo }),
     state: (setup: TierSetup) => createTierState(options, setup),
+    atEnd: ({ transfers, pins }) => [
+      ...(transfers.size > 0 ? [`${transfers.size} transfers are still under way at the end`] : []),
+      ...(pins.size > 0 ? [`blocks are still pinned for ${pins.size} questions at the end`] : []),
+    ],
     on: {
       offload(state, view, context) {
         runPipes(options, state, context, scratch);

@@ -86,6 +86,7 @@ export function engineKind<Pool>(options: EngineKindOptions<Pool>): EngineKind {
     messages,
     ...(options.sendsTo === undefined ? {} : { sendsTo: options.sendsTo }),
     state: (setup: EngineSetup) => createEngineActorState(options, setup),
+    atEnd: (state) => [...heldAtEnd(state), ...checkEngineActor(options, state)],
     on: {
       ...requestHandlers(scope),
       ...kvHandlers(scope),
@@ -332,17 +333,30 @@ function expectNew<Pool>(state: State<Pool>, request: number): void {
     );
 }
 
+/** What an engine still has where nothing happens any more, one sentence each: then nobody will take it. */
+function heldAtEnd<Pool>({ engine, columns, inquiries }: State<Pool>): string[] {
+  const faults: string[] = [];
+  const { state, used } = engine.requests;
+  for (let slot = 0; slot < used; slot++) {
+    if (state[slot] === slotState.free) continue;
+    const stage = Object.entries(slotState).find(([, code]) => code === state[slot])?.[0];
+    const moves = (columns.transfer[slot] as number) >= 0 ? ', its KV is on the way' : '';
+    faults.push(`request ${requestOfDispatch(columns.request[slot] as number)} is still here at the end (${stage}${moves})`);
+  }
+  if (inquiries.size > 0) faults.push(`${inquiries.size} lookups in KV tiers are still open at the end`);
+  return faults;
+}
+
 /** Checks that every accepted request is accounted for, and every block free when none is left; what is wrong, one sentence each. */
 export function checkEngineActor<Pool>(options: EngineKindOptions<Pool>, state: EngineActorState<Pool>): string[] {
   const { totals, engine } = state;
   const faults: string[] = [];
   const live = liveRequests(engine.requests);
   const over = totals.finishedRequests + totals.failedRequests + totals.leftRequests;
-  if (totals.acceptedRequests !== over + live)
-    faults.push(`engine: ${totals.acceptedRequests} requests accepted, ${over} over and ${live} here`);
+  if (totals.acceptedRequests !== over + live) faults.push(`${totals.acceptedRequests} requests accepted, ${over} over and ${live} here`);
   const available = options.blocks.available(engine.pool);
   if (live === 0 && available !== options.rules.capacityBlocks)
-    faults.push(`engine: ${available} of ${options.rules.capacityBlocks} blocks available with no request left`);
-  if (live === 0 && state.queuedTokens !== 0) faults.push(`engine: ${state.queuedTokens} prompt tokens queued with no request left`);
+    faults.push(`${available} of ${options.rules.capacityBlocks} blocks available with no request left`);
+  if (live === 0 && state.queuedTokens !== 0) faults.push(`${state.queuedTokens} prompt tokens queued with no request left`);
   return faults;
 }
