@@ -1,5 +1,6 @@
 import { clusterProgram, loadWorkload, parseScenario, planCluster, readScenario, validateScenario, whoWaits } from '@braess/cluster';
 import { modelOf, Simulation } from '@braess/kernel';
+import { measureScenario } from '@braess/lab';
 import { describe, expect, it } from 'vitest';
 import { createProject, smallEngines, smallScenario } from './small-cluster.js';
 
@@ -137,6 +138,39 @@ export default defineActorPolicy({
         /^control\/frontend0: request 3 waits for pod0\/rack0\/node0\/engine\d, which does not have it \((prefill|decode) engine, active\)$/,
       ),
     ]);
+  });
+
+  it('of which no request knows is a fault as well: KV that an engine holds for nobody', async () => {
+    project.write(
+      'ghost.ts',
+      `import { defineActorPolicy } from '@braess/control';
+import { type ActorId, actorKind } from '@braess/kernel';
+import { prefill, prefilled } from '@braess/protocol';
+import { z } from 'zod';
+export default defineActorPolicy({
+  name: 'ghost',
+  description: 'Has a prompt computed and never asks for it.',
+  parameters: z.strictObject({ engine: z.string(), request: z.int() }),
+  build(cell, { engine, request }, { actors }) {
+    cell.actor('ghost', actorKind({
+      name: 'ghost',
+      messages: { prefilled },
+      state: () => ({ id: actors.get(engine)!.id as ActorId<'prefill'> }),
+      start: ({ id }, context) => context.sendBody(id, prefill, 400e6, undefined, request, 1000, 5, 0, 0),
+      on: { prefilled: () => undefined },
+    }), undefined);
+  },
+});`,
+    );
+    const [engine] = smallEngines;
+    const ghost = `actors=[{policy: ${project.path('ghost.ts')}, parameters: {engine: ${engine}, request: 777}}]`;
+    for (const shards of [1, 2]) {
+      const { summary } = await project.run('small.yaml', [ghost], shards);
+      expect(summary).toMatchObject({ submitted: 60, completed: 60, inFlight: 0, lost: 0, shards });
+      expect(summary.faults).toEqual([`${engine}: request 777 is still here at the end (held)`]);
+      expect((await project.run('small.yaml', [ghost, 'untilSeconds=60'], shards)).summary.faults).toEqual([]);
+    }
+    await expect(measureScenario({ file: project.path('small.yaml'), settings: [ghost] })).rejects.toThrow(/request 777 is still here/);
   });
 
   it('with tiers below is named, too: who looks a prompt up there, and who waits for KV from there', async () => {

@@ -66,6 +66,8 @@ export interface EngineActorState<Pool> {
   wakeAtNs: number;
   /** End of the pass that a death cut short: silence until then was promised. */
   silentUntilNs: number;
+  /** When it last had a message other than its own periodic ones. */
+  touchedNs: number;
   reportSet: boolean;
   eventsSet: boolean;
   telemetrySet: boolean;
@@ -132,6 +134,7 @@ export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, s
     wakeTimer: -1,
     wakeAtNs: Number.POSITIVE_INFINITY,
     silentUntilNs: 0,
+    touchedNs: 0,
     reportSet: false,
     eventsSet: false,
     telemetrySet: false,

@@ -101,7 +101,7 @@ export function engineKind<Pool>(options: EngineKindOptions<Pool>): EngineKind {
         catchUp(scope, state, context);
         settleEngine(state.engine, options.blocks, context.now);
         sendLoad(scope, state, context, speechDelayNs(state, context.now));
-        settle(scope, state, context, unknownDelay);
+        keepUp(scope, state, context, unknownDelay);
       },
       engineEventsDue(state, _message, context) {
         state.eventsSet = false;
@@ -117,7 +117,7 @@ export function engineKind<Pool>(options: EngineKindOptions<Pool>): EngineKind {
         reportGaps(state.engine, options.blocks, context.now, events);
         takeEvents(scope, state, context, events, 0);
         emitRecords(scope, state, context);
-        settle(scope, state, context, unknownDelay);
+        keepUp(scope, state, context, unknownDelay);
       },
     },
   }) as unknown as EngineKind;
@@ -313,8 +313,14 @@ function catchUp<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Co
   if (state.engine.passKind !== passKind.none && nextEventNs(state.engine) <= context.now) runEngine(scope, state, context);
 }
 
-/** After a message: status, KV events, timers and promises follow what has changed. */
+/** After a message that is no periodic one of its own. */
 function settle<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context, extraNs: number): void {
+  state.touchedNs = context.now;
+  keepUp(scope, state, context, extraNs);
+}
+
+/** Status, KV events, timers and promises follow what has changed. */
+function keepUp<Pool>(scope: EngineScope<Pool>, state: State<Pool>, context: Context, extraNs: number): void {
   const { engine } = state;
   // Its GPUs are somebody else's now, and what they held is gone.
   if (engine.status === engineStatus.off && isDraining(state.reportedStatus)) scope.options.blocks.clear(engine.pool);

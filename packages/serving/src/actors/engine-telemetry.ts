@@ -112,10 +112,14 @@ export function emitRecords<Pool>(scope: EngineScope<Pool>, state: EngineActorSt
   Object.assign(recorded, totals);
 }
 
+/** An engine of whose requests nobody has spoken for an hour reports no more: where they wait for ever, the run must end to say so. */
+const patienceNs = 3600e9;
+
 /** Sets the periodic timers that an engine with work needs and has not set. */
 export function setPeriods<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
   const { loadReports, telemetry } = scope.options;
   if (liveRequests(state.engine.requests) === 0) return;
+  if (context.now - state.touchedNs > patienceNs && isIdle(state)) return;
   if (loadReports !== undefined && !state.reportSet && loadReports.to.length > 0) {
     state.reportSet = true;
     context.timer(engineReport, untilMultipleNs(context.now, loadReports.periodNs));
@@ -140,11 +144,16 @@ export function sendLoad<Pool>(scope: EngineScope<Pool>, state: EngineActorState
 }
 
 /** What others are told: those who wait for an engine to come must know of one that itself waits for a decode engine. */
-export function statusToTell<Pool>({ engine, inquiries }: EngineActorState<Pool>): number {
-  const { status, heldCount, passKind: pass, wakeNs } = engine;
+export function statusToTell<Pool>(state: EngineActorState<Pool>): number {
+  const { engine, inquiries } = state;
+  const { status, heldCount } = engine;
   // Prompts may still wait for the memory or the slots of what is held.
-  const idle = pass === passKind.none && wakeNs === Number.POSITIVE_INFINITY && inquiries.size === 0;
-  return status === engineStatus.draining && heldCount > 0 && idle ? engineStatus.drainingHeld : status;
+  return status === engineStatus.draining && heldCount > 0 && isIdle(state) && inquiries.size === 0 ? engineStatus.drainingHeld : status;
+}
+
+/** Nothing happens here before another message. */
+function isIdle<Pool>({ engine: { passKind: pass, wakeNs } }: EngineActorState<Pool>): boolean {
+  return pass === passKind.none && wakeNs === Number.POSITIVE_INFINITY;
 }
 
 /** Tells of a new role or status. */
