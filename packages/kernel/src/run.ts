@@ -26,7 +26,7 @@ export interface PreparedThreads {
   readonly ready: Promise<void>;
   /** @internal */
   readonly pool: ShardPool;
-  /** Ends them; only needed when no run takes them. */
+  /** Ends them, and settles when they have ended. A run that took them begins to end them, but does not wait for it. */
   destroy(): Promise<void>;
 }
 
@@ -317,7 +317,10 @@ class Coordinator implements Run {
     try {
       return await this.#runSegments(transport, () => pool, renewPool, chooser);
     } finally {
-      await pool.destroy();
+      const ended = pool.destroy();
+      // Whoever prepared the threads may wait for their end; it takes as long as some hundred requests of a run.
+      if (pool !== prepared) await ended;
+      else ended.catch(() => undefined);
     }
   }
 
