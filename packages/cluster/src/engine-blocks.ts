@@ -67,6 +67,7 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
       state.requests[slot] = requestOfDispatch(request);
     },
     available: (state) => availableBlocks(state.pool),
+    free: (state) => freeBlocks(state.pool),
     admit(state, slot, tokens) {
       const { pool } = state;
       const chain = state.chains[slot] ?? nothing;
