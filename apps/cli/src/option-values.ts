@@ -6,6 +6,12 @@ export function folderName(text: string): string {
   return text;
 }
 
+/** Reads the name of a file. */
+export function fileName(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It must name a file.');
+  return text;
+}
+
 /** Reads a whole number within a range. @throws InvalidArgumentError that names the range. */
 export function wholeNumber(least: number, most: number): (text: string) => number {
   return (text) => {

@@ -75,6 +75,22 @@ describe('braess run', () => {
     expect(mistake.err).toContain('did you mean "kv"?');
     expect((await braess(['run', ...small, '--shards', 'many'])).code).toBe(2);
     expect((await braess(['run', ...small, '--until', 'soon'])).code).toBe(2);
+    // The option is named, not the setting that it becomes; what the option takes, the setting takes, too.
+    for (const [option, value, reason] of [
+      ['--until <time>', '0s', 'It must be above 0'],
+      ['--until <time>', '0.0000001ms', 'It must be 0 or from 1 ns'],
+      ['--until <time>', '4503600s', 'to 4503599 s (52 days)'],
+      ['--warmup <time>', '99999h', 'It must be 0 or from 1 ns'],
+      ['--trace <file>', '', 'It must name a file'],
+      ['--seed <seed>', '', 'It must be a text of at least one character'],
+    ] as const) {
+      const { code, err } = await braess(['run', ...small, (option.split(' ') as [string])[0], value]);
+      expect({ value, code }).toEqual({ value, code: 2 });
+      expect(err).toContain(`error: option '${option}' argument '${value}' is invalid. `);
+      expect(err).toContain(reason);
+    }
+    for (const value of ['1e-9', '4503599'])
+      expect(await braess(['validate', 'configs/j8.yaml', '--set', `warmupSeconds=${value}`])).toMatchObject({ code: 0, err: '' });
     const twice = out();
     await runJson(...small, '--out', twice);
     expect(await braess(['run', ...small, '--out', twice])).toMatchObject({ code: 1, out: '' });

@@ -4,7 +4,7 @@ import { SingleBar } from 'cli-progress';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Logger } from 'pino';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
-import { folderName, listOf, shardCount } from '../option-values.js';
+import { fileName, folderName, listOf, seedText, shardCount } from '../option-values.js';
 import { quoted, replayCommand } from '../replay.js';
 import { summaryText, sweepText } from '../summary-text.js';
 
@@ -28,11 +28,11 @@ export function runCommand(logger: Logger): Command {
   return new Command('run')
     .description('runs a scenario and writes a run folder: requests, series and decisions as Parquet, a summary and a report')
     .argument('<scenario>', 'scenario file (YAML)')
-    .option('--trace <file>', 'take the requests from this trace')
-    .option('--seed <seed>', 'seed of every random stream')
+    .option('--trace <file>', 'take the requests from this trace', fileName)
+    .option('--seed <seed>', 'seed of every random stream', seedText)
     .option('--shards <n>', "threads that share the work, or 'auto'; the result does not depend on it", shardCount, 1)
     .option('--pace <k>', 'k times wall clock, or max', paceValue, 'max')
-    .option('--until <time>', 'stop at this simulated time, e.g. 90s, 5m', durationSeconds)
+    .option('--until <time>', 'stop at this simulated time, e.g. 90s, 5m', endSeconds)
     .option('--warmup <time>', 'leave requests that arrive before out of latencies and rates', durationSeconds)
     .option('--out <folder>', 'run folder; default the next free runs/<name>-<number>', folderName)
     .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(String))
@@ -158,11 +158,23 @@ function progressOf(
   };
 }
 
+/** What a scenario takes for a time, seconds: simulated time is whole ns and ends after 52 days. */
+const leastSeconds = 1e-9;
+const mostSeconds = 4_503_599;
+
+/** Reads a time, 0 or more. @throws InvalidArgumentError, so that the option is named and not the setting that it becomes. */
 function durationSeconds(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|)$/.exec(text.trim());
-  const factor = { ms: 1e-3, s: 1, m: 60, h: 3600, '': 1 }[match?.[2] ?? ''] as number;
-  if (match !== null) return Number(match[1]) * factor;
-  throw new InvalidArgumentError('It must be a number with ms, s, m or h, e.g. 90s or 5m.');
+  if (match === null) throw new InvalidArgumentError('It must be a number with ms, s, m or h, e.g. 90s or 5m.');
+  const seconds = Number(match[1]) * ({ ms: 1e-3, s: 1, m: 60, h: 3600, '': 1 }[match[2] ?? ''] as number);
+  if (seconds === 0 || (seconds >= leastSeconds && seconds <= mostSeconds)) return seconds;
+  throw new InvalidArgumentError(`It must be 0 or from 1 ns to ${mostSeconds} s (52 days).`);
+}
+
+function endSeconds(text: string): number {
+  const seconds = durationSeconds(text);
+  if (seconds > 0) return seconds;
+  throw new InvalidArgumentError('It must be above 0: the run would end before it begins.');
 }
 
 function paceValue(text: string): number | 'max' {

@@ -1,7 +1,7 @@
 import { type TuneAim, type Tuning, tuneAims } from '@braess/lab';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
-import { folderName, listOf, seedText, wholeNumber } from '../option-values.js';
+import { fileName, folderName, listOf, seedText, wholeNumber } from '../option-values.js';
 import { fixed, textTable } from '../text-output.js';
 
 interface TuneCommandOptions {
@@ -24,7 +24,7 @@ export function tuneCommand(): Command {
     .addOption(new Option('--aim <what>', 'what is made least').choices([...tuneAims]).default('ttft-mean'))
     .option('--requests <N>', 'requests of the sample', wholeNumber(1, 1e9), 500)
     .option('--seed <S>', 'seed of the sample: not that of the run to be measured', seedText, 'tune')
-    .option('--trace <file>', 'take the sample from this trace: not the one to be measured')
+    .option('--trace <file>', 'take the sample from this trace: not the one to be measured', fileName)
     .option('--set <path=value>', 'change a setting (repeat for more)', listOf(String))
     .option('--out <folder>', 'where run folders go', folderName)
     .option('--json', 'print one JSON object and nothing else')

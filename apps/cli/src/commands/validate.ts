@@ -1,7 +1,7 @@
 import type { ScenarioReport } from '@braess/cluster';
 import { Command } from 'commander';
 import { exitCodeHelp } from '../exit-codes.js';
-import { listOf } from '../option-values.js';
+import { fileName, listOf } from '../option-values.js';
 import { fixed, textTable } from '../text-output.js';
 
 interface ValidateOptions {
@@ -18,8 +18,8 @@ export function validateCommand(): Command {
     .description('checks a scenario and prints KV blocks, memory, the estimated saturation point and every derived default')
     .argument('[scenario]', 'scenario file (YAML)')
     .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(String))
-    .option('--trace <file>', 'take the requests from this trace')
-    .option('--write-trace <file>', 'write the requests as a plain CSV trace (.gz: compressed), which a run can replay')
+    .option('--trace <file>', 'take the requests from this trace', fileName)
+    .option('--write-trace <file>', 'write the requests as a plain CSV trace (.gz: compressed), which a run can replay', fileName)
     .option('--schema', 'print the JSON Schema of scenario files, for editors, and nothing else')
     .option('--json', 'print one JSON object')
     .addHelpText('after', exitCodeHelp)
