@@ -57,6 +57,7 @@ function scheduleIndependent<Pool>(engine: EngineState<Pool>, blocks: BlockAccou
   endPrompts(engine, blocks, nowNs, events);
   const begun = engine.runningCount;
   engine.chunkCount = 0;
+  admitReady(engine, nowNs, Number.POSITIVE_INFINITY, events);
   admitWaiting(engine, blocks, nowNs, Number.POSITIVE_INFINITY, events);
   for (let i = begun; i < engine.runningCount; i++) {
     const slot = engine.running[i]!;
@@ -180,13 +181,19 @@ function planChunks<Pool>(
     budget -= addChunk(engine, slot, budget);
   }
   if (!admitting) return;
-  const maximum = engine.rules.maxSequences;
-  while (engine.ready.count > 0 && engine.runningCount < maximum && budget > 0) {
+  budget = admitReady(engine, nowNs, budget, events);
+  admitWaiting(engine, blocks, nowNs, budget, events);
+}
+
+/** Those whose KV has come from elsewhere. Returns what is left of the budget. */
+function admitReady<Pool>(engine: EngineState<Pool>, nowNs: number, budgetTokens: number, events: EngineEvents): number {
+  let budget = budgetTokens;
+  while (engine.ready.count > 0 && engine.runningCount < engine.rules.maxSequences && budget > 0) {
     const slot = dequeue(engine.ready);
     startRunning(engine, slot, nowNs, events);
     budget -= addChunk(engine, slot, budget);
   }
-  admitWaiting(engine, blocks, nowNs, budget, events);
+  return budget;
 }
 
 function admitWaiting<Pool>(
