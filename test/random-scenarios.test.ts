@@ -6,10 +6,10 @@ import { createProject } from './small-cluster.js';
 
 const project = createProject();
 /**
- * A stretch with all happenings below, two that once evicted blocks at other times pass by pass, and one in which prompts once stood
- * still that are computed by themselves and found blocks in a tier. Any other seed must do as well.
+ * A stretch with all happenings below, two in which requests are called off while their KV moves, two that once evicted blocks at other times pass by
+ * pass, and one in which prompts once stood still that are computed by themselves and found blocks in a tier. Any other seed must do as well.
  */
-const seeds = [...Array.from({ length: 18 }, (_, index) => 236 + index), 84, 191, 2117];
+const seeds = [...Array.from({ length: 18 }, (_, index) => 236 + index), 2, 10, 84, 191, 2117];
 const run = (seed: number, name: string, more: Partial<Parameters<typeof runScenario>[0]>): Promise<ScenarioSummary> =>
   runScenario({ file: project.path(`${seed}.yaml`), out: project.path(`runs/${seed}-${name}`), transport: 'memory', ...more });
 
