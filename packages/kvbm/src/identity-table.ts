@@ -31,7 +31,7 @@ export function createIdentityTable(): IdentityTable {
 /** Row of `identity` (above 0) in the column, or -1. */
 export function tableGet(table: IdentityTable, identities: Float64Array, identity: number): number {
   const { heads, links, shift } = table;
-  const low = Math.imul(identity, 1);
+  const low = identity | 0;
   let row = heads[Math.imul(low, GOLDEN) >>> shift]! - 1;
   while (row >= 0) {
     if (links[2 * row] === low && identities[row] === identity) return row;
@@ -45,7 +45,7 @@ export function tableInsert(table: IdentityTable, identity: number, row: number)
   if (table.count >= table.heads.length) growTable(table);
   if (2 * row >= table.links.length) table.links = widenInt32(table.links, Math.max(2 * (row + 1), 2 * table.links.length));
   table.count++;
-  const low = Math.imul(identity, 1);
+  const low = identity | 0;
   table.links[2 * row] = low;
   append(table.heads, table.links, Math.imul(low, GOLDEN) >>> table.shift, row);
 }
