@@ -122,12 +122,18 @@ export function storeInTier(store: TierStore, identity: number, parentIdentity: 
     return true;
   }
   if (!makeRoom(store, 1, events)) return false;
+  storeNew(store, identity, parentIdentity, events);
+  return true;
+}
+
+/** Puts in a block that is not there; room is the caller's to make. */
+function storeNew(store: TierStore, identity: number, parentIdentity: number, events: KvEventBuffer | null): void {
+  const { cache } = store;
   // lru never looks at parents, so the default is spared a look-up for each block.
   const parent = parentIdentity > 0 && !cache.isLru ? findNode(cache, parentIdentity) : -1;
   storeNode(cache, identity, parent, parent < 0 ? 0 : cache.depth[parent]! + 1, 1, 0);
   store.storedBlocks++;
   if (events !== null) pushKvEvent(events, KV_STORED, identity, parentIdentity, 1);
-  return true;
 }
 
 /** Blocks looked up ahead of their turn. */
@@ -161,13 +167,8 @@ function storeRun(
   for (let row = from; row < end; row++) {
     const identity = identities[row]!;
     const known = findNode(cache, identity);
-    if (known >= 0) {
-      touch(cache, known);
-      continue;
-    }
-    storeNode(cache, identity, -1, 0, 1, 0);
-    store.storedBlocks++;
-    if (events !== null) pushKvEvent(events, KV_STORED, identity, parents[row]!, 1);
+    if (known >= 0) touch(cache, known);
+    else storeNew(store, identity, parents[row]!, events);
   }
   const excess = -unusedBlocks(cache);
   if (excess <= 0) return;
