@@ -3,6 +3,7 @@ export * from './load-workload.js';
 export { tierInventory } from './network-site.js';
 export * from './plan.js';
 export { type PoaActorOptions, type PoaState, poaActorKind } from './poa-actor.js';
+export type { PoaSample } from './poa-recorder.js';
 export { type ClusterParameters, default as clusterProgram } from './program.js';
 export { recorderFacts, seriesPeriodNs } from './recorder-facts.js';
 export * from './run-recorder.js';

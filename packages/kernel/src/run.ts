@@ -239,7 +239,7 @@ class Coordinator implements Run {
     return {
       ...this.#commonResult(simulation.lanes(), simulation.nowNs, simulation.eventCount),
       recordFingerprint: simulation.recordFingerprint,
-      endFaults: untilNs === Number.POSITIVE_INFINITY && !this.#stopAsked ? simulation.endFaults() : [],
+      endFaults: simulation.completeNs === Number.POSITIVE_INFINITY && !this.#stopAsked ? simulation.endFaults() : [],
       shards: shards ?? 1,
       choice: undefined,
       rounds: simulation.rounds,

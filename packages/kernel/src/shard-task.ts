@@ -55,7 +55,9 @@ export interface ShardResult {
   /** Wall milliseconds inside the loop. */
   readonly loopMs: number;
   readonly stretchEvents: number;
-  /** Of a stretch that ended with nothing left to do. */
+  /** Nothing was left to do, and nobody had stopped it. */
+  readonly isDrained: boolean;
+  /** What actors found wrong with their states, where it is drained. */
   readonly endFaults: readonly string[];
   readonly pacer: PacerState | undefined;
   readonly snapshot: Snapshot | undefined;
@@ -107,6 +109,7 @@ export function emptyResult(): ShardResult {
     rounds: 0,
     loopMs: 0,
     stretchEvents: 0,
+    isDrained: false,
     endFaults: [],
     pacer: undefined,
     snapshot: undefined,

@@ -113,6 +113,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
   const loopMs = wallMs() - begun;
   host.finish(engine, loop.stoppedNs);
   const actors = engine.ownActors();
+  const isDrained = !loop.wasStopped && engine.queue.peekTimeNs() === Number.POSITIVE_INFINITY;
   return {
     actors,
     lanes: Int32Array.from(
@@ -128,7 +129,8 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
     rounds: loop.rounds,
     loopMs,
     stretchEvents: engine.eventCount - eventsBefore,
-    endFaults: task.untilNs === Number.POSITIVE_INFINITY && !loop.wasStopped ? endFaultsOf(engine) : [],
+    isDrained,
+    endFaults: isDrained ? endFaultsOf(engine) : [],
     pacer: pacer?.state,
     snapshot:
       task.snapshot === 'at its end' || (task.snapshot === 'if stopped' && loop.wasStopped)

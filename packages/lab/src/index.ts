@@ -8,6 +8,7 @@ export * from './reproduce/reproduce.js';
 export * from './reproduce/rows.js';
 export * from './reproduce/suite.js';
 export * from './reproduce/suites.js';
+export { conservationFaults } from './run-faults.js';
 export * from './run-scenario.js';
 export * from './study/studies.js';
 export type { StudyCell, StudyTable } from './study/study.js';

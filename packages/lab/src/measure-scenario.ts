@@ -22,7 +22,8 @@ import {
 } from '@braess/telemetry';
 import type { RequestTable } from '@braess/workload';
 import { type MeasureWindow, measureWindows, type WindowMeasure } from './measure-windows.js';
-import { conservationFaults, type GpuHours, gpuHours, networkTierNames, runNames, summaryOptions } from './run-scenario.js';
+import { type GpuHours, gpuHours, networkTierNames, runNames, summaryOptions } from './run-facts.js';
+import { conservationFaults, firstOf } from './run-faults.js';
 
 /** A run of which only numbers are wanted. */
 export interface MeasureTask {
@@ -114,7 +115,7 @@ export async function measureScenario({
   const endedByItself = scenario.untilSeconds === undefined || recorder.counts.inFlight === 0;
   const summary = finishSummary(state, recorder.itl, endedByItself ? recorder.lastNs : result.stoppedNs);
   const faults = conservationFaults(recorder, summary, table.requestCount, endedByItself);
-  if (recorder.counts.inFlight === 0) faults.push(...result.endFaults.slice(0, 10));
+  if (recorder.counts.inFlight === 0) faults.push(...firstOf(result.endFaults, 10, 'leftovers'));
   if (faults.length > 0) throw new Error(`${file} (${settings.join(', ')}): ${faults.join('; ')}`);
   return {
     summary,

@@ -6,14 +6,12 @@ import { setFlagsFromString } from 'node:v8';
 import {
   type ClusterPlan,
   clusterProgram,
-  definedOnly,
   loadWorkload,
   planCluster,
   type ReadScenario,
   RunRecorder,
   readScenario,
   recorderFacts,
-  type Scenario,
   scenarioWarnings,
   seriesPeriodNs,
   whoWaitsAtTheEnd,
@@ -29,18 +27,10 @@ import {
   type StallReport,
   startRun,
 } from '@braess/kernel';
-import {
-  closeRunFolder,
-  type FolderSummary,
-  flushRunFolder,
-  makeFreeFolder,
-  openRunFolder,
-  type RunFolder,
-  type RunNames,
-  SERIES_METRICS,
-  type SummaryOptions,
-} from '@braess/telemetry';
+import { closeRunFolder, type FolderSummary, flushRunFolder, makeFreeFolder, openRunFolder, type RunFolder } from '@braess/telemetry';
 import type { RequestTable } from '@braess/workload';
+import { type GpuHours, gpuHours, runNames, summaryOptions } from './run-facts.js';
+import { conservationFaults, firstOf, shardWarnings, unsentWarnings, warmupWarnings } from './run-faults.js';
 import { countWindows, type WindowCounts } from './window-bound.js';
 
 export interface RunScenarioOptions {
@@ -209,37 +199,7 @@ function openFolder(loaded: Loaded, actorNames: readonly string[]): RunFolder {
   });
 }
 
-/** The names behind the numbers of a run's tables. */
-export function runNames(table: RequestTable, actorNames: readonly string[]): RunNames {
-  return {
-    actors: [...actorNames],
-    tenants: table.tenantNames,
-    networkTiers: networkTierNames,
-    metrics: SERIES_METRICS,
-    policies: [],
-    notes: [],
-  };
-}
-
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
-
-/** Network distance between two engines, by the tier numbers of the fabric. */
-export const networkTierNames = ['same node', 'same rack', 'same pod', 'across pods', 'across zones'];
-
-/** What the summary of a scenario's run has to know. */
-export function summaryOptions(scenario: Scenario, table: RequestTable): SummaryOptions {
-  const { slo, tenants } = scenario.workload;
-  const tenantSlos = new Map(
-    tenants.flatMap((tenant) =>
-      tenant.slo === undefined ? [] : [[table.tenantNames.indexOf(tenant.name), definedOnly(tenant.slo)] as const],
-    ),
-  );
-  return {
-    warmupNs: Math.round(scenario.warmupSeconds * 1e9),
-    ...(slo === undefined ? {} : { slo: definedOnly(slo) }),
-    ...(tenantSlos.size === 0 ? {} : { tenantSlos }),
-  };
-}
 
 async function awaitRun(run: Run, folder: RunFolder, recorder: RunRecorder, signal: AbortSignal | undefined): Promise<RunResult> {
   const stop = (): void => run.stop();
@@ -311,35 +271,6 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
   };
 }
 
-/** A client policy may leave requests out, and so may sessions after a failure. Phases have an end: what they leave is meant. */
-function unsentWarnings({ workload: { client } }: ReadScenario['scenario'], submitted: number, requests: number): string[] {
-  const meant = client.kind === 'closed-loop' && client.phases !== undefined;
-  return meant || submitted >= requests ? [] : [`${requests - submitted} of the ${requests} requests of the workload were never sent`];
-}
-
-/** A cell never parts: shards beyond their number have nothing to do, and are not started. */
-function shardWarnings(asked: number | 'auto', used: number): string[] {
-  if (asked === 'auto' || used >= asked) return [];
-  return [
-    `${asked} shards were asked for, ${used} ran: the cluster has ${used} cells (servers, switches, control plane), which never part`,
-  ];
-}
-
-/** GPU-hours of the engines' GPUs over the simulated time: those in use (draining, switching and starting ones, too), and those that planners gave back. */
-export interface GpuHours {
-  readonly used: number;
-  readonly givenBack: number;
-}
-
-export function gpuHours(recorder: RunRecorder, simulatedSeconds: number): GpuHours {
-  const { usedNs, givenBackNs } = recorder.gpuTimeNs(Math.round(simulatedSeconds * 1e9));
-  return { used: usedNs / 3600e9, givenBack: givenBackNs / 3600e9 };
-}
-
-function firstOf(sentences: readonly string[], most: number, what: string): string[] {
-  return sentences.length <= most ? [...sentences] : [...sentences.slice(0, most), `... and ${sentences.length - most} more ${what}`];
-}
-
 /** PoA-hat over a whole run: sum of realised latencies / sum of best assignments, over all snapshots that had a value. */
 export interface PoaSummary {
   readonly value: number | null;
@@ -360,39 +291,6 @@ function poaSummary({ snapshots, lead }: RunRecorder['poa']): PoaSummary {
     leadSeconds: lead === null || lead.alarmNs < 0 ? null : (lead.brokenNs - lead.alarmNs) / 1e9,
     brokenSeconds: lead === null ? null : lead.brokenNs / 1e9,
   };
-}
-
-function warmupWarnings({ warmupSeconds }: Scenario, { completed, ttftMs }: FolderSummary): string[] {
-  if (warmupSeconds === 0 || completed === 0 || ttftMs !== null) return [];
-  return [`no request that completed arrived after the warm-up of ${warmupSeconds} s: there are no latencies, rates or hit rates`];
-}
-
-/** Submitted = completed + rejected + failed + in flight, three ways: as records counted them, as rows were written, and as the workload has them. */
-export function conservationFaults(
-  recorder: Pick<RunRecorder, 'counts' | 'mayAbandon'>,
-  summary: Pick<FolderSummary, 'submitted' | 'completed' | 'rejected' | 'failed' | 'inFlight'>,
-  requests: number,
-  endedByItself: boolean,
-): string[] {
-  const { counts } = recorder;
-  const faults: string[] = [];
-  const sum = counts.completed + counts.rejected + counts.failed + counts.inFlight;
-  if (counts.submitted !== sum) {
-    faults.push(
-      `${counts.submitted} requests submitted, but ${counts.completed} completed + ${counts.rejected} rejected + ${counts.failed} failed + ${counts.inFlight} in flight = ${sum}`,
-    );
-  }
-  for (const name of ['submitted', 'completed', 'rejected', 'failed', 'inFlight'] as const) {
-    if (summary[name] !== counts[name])
-      faults.push(`${counts[name]} requests ${name} by the records, ${summary[name]} by the rows written`);
-  }
-  if (endedByItself && counts.inFlight > 0)
-    faults.push(`the run ended by itself with ${counts.inFlight} requests in flight: they wait for ever`);
-  const missing = recorder.mayAbandon ? counts.submitted > requests : counts.submitted !== requests;
-  if (endedByItself && missing) {
-    faults.push(`the run ended by itself after ${counts.submitted} of ${requests} requests were submitted`);
-  }
-  return faults;
 }
 
 function followProgress(observer: RunObserver, recorder: RunRecorder, loaded: Loaded, onProgress: (progress: RunProgress) => void): void {

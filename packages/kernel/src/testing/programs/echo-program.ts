@@ -3,12 +3,14 @@ import { message, record } from '../../message.js';
 import type { ActorReference } from '../../model.js';
 import { defineProgram } from '../../program.js';
 
-/** Two actors that answer each other's pokes; one may tick, emit, work and fail. */
+/** Two actors that answer each other's pokes; one may tick, emit, work and fail. At the end they tell what they have seen. */
 export interface EchoParameters {
   readonly ticking: string;
   /** 0 for no ticks. */
   readonly tickNs: number;
   readonly failAtTick?: number;
+  /** Without it the ticks have no end. */
+  readonly lastTick?: number;
   /** Wall time of each tick. */
   readonly workMs?: number;
 }
@@ -30,6 +32,7 @@ export default defineProgram<EchoParameters>(import.meta.url, 'echo', (world, pa
     start(state, context) {
       if (state.name === parameters.ticking && parameters.tickNs > 0) context.timer(tick, parameters.tickNs, 1);
     },
+    atEnd: ({ seen }) => (seen === 0 ? [] : [`has seen ${seen}`]),
     on: {
       poke(state, { number }) {
         state.seen += number;
@@ -41,7 +44,7 @@ export default defineProgram<EchoParameters>(import.meta.url, 'echo', (world, pa
         for (const endMs = now() + (parameters.workMs ?? 0); now() < endMs; );
         if (count === parameters.failAtTick) throw new Error(`tick ${count}`);
         context.emit(ticked, count);
-        context.timer(tick, parameters.tickNs, count + 1);
+        if (count !== parameters.lastTick) context.timer(tick, parameters.tickNs, count + 1);
         context.send((references[1] as ActorReference).id, echo, 1000, count);
       },
     },

@@ -1,0 +1,162 @@
+import { requestRowOf } from '@braess/control';
+import type { RecordCursor, RunRecord } from '@braess/kernel';
+import { outcome, REASON_NAMES, requestRowColumns } from '@braess/protocol';
+import {
+  appendRequest,
+  appendRequestRow,
+  emptyRequestRecord,
+  OUTCOME,
+  REASON,
+  type RequestRecord,
+  type RunTables,
+} from '@braess/telemetry';
+
+/** Requests as the records count them. */
+export interface RecordedCounts {
+  submitted: number;
+  completed: number;
+  rejected: number;
+  failed: number;
+  inFlight: number;
+}
+
+export interface RequestRecorderOptions {
+  /** Delay from client to frontend: arrivals count from the client, frontends know of their own. */
+  readonly clientDelayNs: number;
+  /** The client answers for its requests (retries, closed loop): one row a request, when the client has its outcome. */
+  readonly byClient: boolean;
+}
+
+/** Places in a request's row. */
+const place = {
+  requestId: requestRowColumns.indexOf('requestId'),
+  outcome: requestRowColumns.indexOf('outcome'),
+  reason: requestRowColumns.indexOf('reason'),
+  outputTokens: requestRowColumns.indexOf('outputTokens'),
+  arrivalNs: requestRowColumns.indexOf('arrivalNs'),
+};
+
+/** One row a request, and how many there are of each outcome. */
+export class RequestRecorder {
+  readonly counts: RecordedCounts = { submitted: 0, completed: 0, rejected: 0, failed: 0, inFlight: 0 };
+  /** Time of the last outcome. */
+  lastNs = 0;
+  /** Completed, and their output tokens, since the period began. */
+  periodRequests = 0;
+  periodTokens = 0;
+  readonly #rows: RunTables['requests'];
+  readonly #options: RequestRecorderOptions;
+  /** Arrival of each request that has reached a frontend and not ended: tenant, input tokens, time. */
+  readonly #open = new Map<number, { readonly tenantId: number; readonly inputTokens: number; readonly arrivalNs: number }>();
+  /** Last attempt of requests whose client has not yet the outcome. */
+  readonly #attempts = new Map<number, RequestRecord>();
+  /** Requests whose client has the outcome: what a frontend still says of a given-up attempt changes nothing. */
+  readonly #over = new Set<number>();
+  /** What frontends knew of requests in flight where the run was cut. */
+  readonly #known = new Map<number, RequestRecord>();
+  /** Requests rejected or failed, by the number of the reason. */
+  readonly #lost: number[] = [];
+
+  constructor(rows: RunTables['requests'], options: RequestRecorderOptions) {
+    this.#rows = rows;
+    this.#options = options;
+  }
+
+  /** Requests that have reached a frontend and not ended. */
+  get openCount(): number {
+    return this.#open.size;
+  }
+
+  beginPeriod(): void {
+    this.periodRequests = 0;
+    this.periodTokens = 0;
+  }
+
+  arrived({ columns, fieldsAt, timeNs }: RecordCursor): void {
+    const request = columns[fieldsAt] as number;
+    if (this.#open.has(request) || this.#over.has(request)) return; // Another attempt of the same request.
+    this.counts.submitted++;
+    this.#open.set(request, {
+      tenantId: columns[fieldsAt + 1] as number,
+      inputTokens: columns[fieldsAt + 2] as number,
+      arrivalNs: timeNs - this.#options.clientDelayNs,
+    });
+  }
+
+  ended(record: RecordCursor): void {
+    const { columns, fieldsAt, timeNs } = record;
+    const request = columns[fieldsAt + place.requestId] as number;
+    if (this.#options.byClient) {
+      if (!this.#over.has(request)) this.#attempts.set(request, requestRowOf(record.record()));
+      return;
+    }
+    this.#count(
+      request,
+      columns[fieldsAt + place.outcome] as number,
+      columns[fieldsAt + place.reason] as number,
+      columns[fieldsAt + place.outputTokens] as number,
+      timeNs,
+    );
+    // The frontend saw it arrive; its client sent it before.
+    const arrivalNs = (columns[fieldsAt + place.arrivalNs] as number) - this.#options.clientDelayNs;
+    appendRequestRow(this.#rows, columns, fieldsAt, arrivalNs, timeNs);
+  }
+
+  /** A client has the outcome of its request: its attempts become one row. */
+  clientDone(record: RunRecord): void {
+    const [requestId, attempts, cameNs, , code] = record.fields as [number, number, number, number, number];
+    const attempt = this.#attempts.get(requestId);
+    this.#attempts.delete(requestId);
+    this.#over.add(requestId);
+    const open = this.#open.get(requestId);
+    if (open === undefined) this.counts.submitted++; // Given up before it was ever sent.
+    const { tenantId = 0, inputTokens = 0 } = open ?? {};
+    const row = { ...(attempt ?? { ...emptyRequestRecord(), requestId, tenantId, inputTokens, endNs: record.timeNs }) };
+    row.attempts = attempts;
+    row.arrivalNs = cameNs;
+    if (code !== outcome.completed || row.outcome !== OUTCOME.completed) {
+      row.outcome = code === outcome.completed ? OUTCOME.completed : code === outcome.rejected ? OUTCOME.rejected : OUTCOME.failed;
+      if (code === outcome.cancelled) row.reason = REASON.cancelled;
+      else if (code === outcome.timedOut) row.reason = REASON.timeout;
+      else if (row.reason === REASON.none)
+        row.reason = code === outcome.rejected && attempt === undefined ? REASON.clientQueueFull : REASON.other;
+      row.endNs = record.timeNs;
+    }
+    this.#count(requestId, row.outcome, row.reason, row.outputTokens, row.endNs);
+    appendRequest(this.#rows, row);
+  }
+
+  /** What a frontend knows of a request in flight where the run is cut. */
+  inFlight(record: RunRecord): void {
+    this.#known.set(record.fields[0] as number, requestRowOf(record));
+  }
+
+  /** Writes what is still in flight; after the run. */
+  finish(): void {
+    for (const [requestId, { tenantId, inputTokens, arrivalNs }] of this.#open) {
+      const known = this.#known.get(requestId) ?? emptyRequestRecord();
+      appendRequest(this.#rows, { ...known, requestId, tenantId, inputTokens, arrivalNs, endNs: -1 });
+      this.counts.inFlight++;
+    }
+  }
+
+  /** Requests rejected or failed by reason, most first. */
+  lostReasons(): Record<string, number> {
+    const counted = REASON_NAMES.map((name, reason) => [name, this.#lost[reason] ?? 0] as const).filter(([, count]) => count > 0);
+    return Object.fromEntries(counted.sort(([, one], [, other]) => other - one));
+  }
+
+  #count(request: number, ended: number, reason: number, outputTokens: number, endNs: number): void {
+    this.#open.delete(request);
+    if (endNs > this.lastNs) this.lastNs = endNs;
+    if (ended === OUTCOME.completed) {
+      this.counts.completed++;
+      this.periodRequests++;
+      this.periodTokens += outputTokens;
+      return;
+    }
+    if (ended === OUTCOME.rejected) this.counts.rejected++;
+    else this.counts.failed++;
+    this.#lost[reason] = (this.#lost[reason] ?? 0) + 1;
+  }
+}

@@ -1,0 +1,25 @@
+import { type RunOptions, run } from '@braess/kernel';
+import { echoProgram } from '@braess/kernel/testing';
+import { describe, expect, it } from 'vitest';
+
+/** x ticks 20 times, every 2 us, and y hears of each 1 us later: nothing is left after 41 us. */
+const ticks = { ticking: 'x', tickNs: 2000, lastTick: 20 };
+const runs: [string, RunOptions][] = [
+  ['in memory', { transport: 'memory' }],
+  ['in memory on 2 shards', { transport: 'memory', shards: 2 }],
+  ['on a thread', {}],
+  ['on 2 threads', { shards: 2 }],
+  ['on 2 threads with checkpoints on the way', { shards: 2, checkpointEveryNs: 7000 }],
+];
+
+describe('what actors find wrong with their states', () => {
+  it.each(runs)('is told of a run that ended by itself: %s', async (_name, options) => {
+    expect((await run(echoProgram, ticks, options)).endFaults).toEqual(['y: has seen 20']);
+    expect((await run(echoProgram, ticks, { ...options, untilNs: 50_000 })).endFaults).toEqual(['y: has seen 20']);
+  });
+
+  it.each(runs)('is not told of one that was cut, also where only one of the shards has something left: %s', async (_name, options) => {
+    expect((await run(echoProgram, ticks, { ...options, untilNs: 40_500 })).endFaults).toEqual([]);
+    expect((await run(echoProgram, ticks, { ...options, untilNs: 9_000 })).endFaults).toEqual([]);
+  });
+});

@@ -1,0 +1,55 @@
+import type { ReadScenario, RunRecorder, Scenario } from '@braess/cluster';
+import type { FolderSummary } from '@braess/telemetry';
+
+/** Submitted = completed + rejected + failed + in flight, three ways: as records counted them, as rows were written, and as the workload has them. */
+export function conservationFaults(
+  recorder: Pick<RunRecorder, 'counts' | 'mayAbandon'>,
+  summary: Pick<FolderSummary, 'submitted' | 'completed' | 'rejected' | 'failed' | 'inFlight'>,
+  requests: number,
+  endedByItself: boolean,
+): string[] {
+  const { counts } = recorder;
+  const faults: string[] = [];
+  const sum = counts.completed + counts.rejected + counts.failed + counts.inFlight;
+  if (counts.submitted !== sum) {
+    faults.push(
+      `${counts.submitted} requests submitted, but ${counts.completed} completed + ${counts.rejected} rejected + ${counts.failed} failed + ${counts.inFlight} in flight = ${sum}`,
+    );
+  }
+  for (const name of ['submitted', 'completed', 'rejected', 'failed', 'inFlight'] as const) {
+    if (summary[name] !== counts[name])
+      faults.push(`${counts[name]} requests ${name} by the records, ${summary[name]} by the rows written`);
+  }
+  if (endedByItself && counts.inFlight > 0)
+    faults.push(`the run ended by itself with ${counts.inFlight} requests in flight: they wait for ever`);
+  const missing = recorder.mayAbandon ? counts.submitted > requests : counts.submitted !== requests;
+  if (endedByItself && missing) {
+    faults.push(`the run ended by itself after ${counts.submitted} of ${requests} requests were submitted`);
+  }
+  return faults;
+}
+
+/** The first `most` of them, and how many more there are. */
+export function firstOf(sentences: readonly string[], most: number, what: string): string[] {
+  return sentences.length <= most ? [...sentences] : [...sentences.slice(0, most), `... and ${sentences.length - most} more ${what}`];
+}
+
+/** A client policy may leave requests out, and so may sessions after a failure. Phases have an end: what they leave is meant. */
+export function unsentWarnings({ workload: { client } }: ReadScenario['scenario'], submitted: number, requests: number): string[] {
+  const meant = client.kind === 'closed-loop' && client.phases !== undefined;
+  return meant || submitted >= requests ? [] : [`${requests - submitted} of the ${requests} requests of the workload were never sent`];
+}
+
+/** A cell never parts: shards beyond their number have nothing to do, and are not started. */
+export function shardWarnings(asked: number | 'auto', used: number): string[] {
+  if (asked === 'auto' || used >= asked) return [];
+  return [
+    `${asked} shards were asked for, ${used} ran: the cluster has ${used} cells (servers, switches, control plane), which never part`,
+  ];
+}
+
+/** A warm-up that leaves nothing to measure. */
+export function warmupWarnings({ warmupSeconds }: Scenario, { completed, ttftMs }: FolderSummary): string[] {
+  if (warmupSeconds === 0 || completed === 0 || ttftMs !== null) return [];
+  return [`no request that completed arrived after the warm-up of ${warmupSeconds} s: there are no latencies, rates or hit rates`];
+}
