@@ -25,6 +25,7 @@ export class ThreadPool {
   readonly threads: number;
   readonly #module: string;
   readonly #pool: Piscina;
+  #ended: Promise<void> | undefined;
 
   /** `module` is the URL of the module whose default export is the task, unless a task names another. */
   constructor(module: string, threads: number, { maxOldGenerationSizeMb }: ThreadPoolOptions = {}) {
@@ -49,8 +50,9 @@ export class ThreadPool {
     return this.#pool.run(call, { transferList: [...transfer], ...(signal === undefined ? {} : { signal }) }) as Promise<Result>;
   }
 
-  /** Ends every thread, also one stuck in a task. */
+  /** Ends every thread, also one stuck in a task. Called again, it gives the same promise: a second call of piscina's would start new threads. */
   destroy(): Promise<void> {
-    return this.#pool.destroy();
+    this.#ended ??= this.#pool.destroy();
+    return this.#ended;
   }
 }

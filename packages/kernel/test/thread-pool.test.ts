@@ -16,7 +16,25 @@ const endEarly = `
   }
 `;
 
+/** How many threads are started by a run whose threads its caller ends, too. */
+const endTwice = `
+  import { prepareThreads, run } from '@braess/kernel';
+  import { echoProgram } from '@braess/kernel/testing';
+  let started = 0;
+  process.on('worker', () => started++);
+  const threads = prepareThreads(echoProgram, 2);
+  await run(echoProgram, { ticking: 'x', tickNs: 2000, lastTick: 5 }, { shards: 2, threads });
+  await threads.destroy();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  console.log(started);
+`;
+
 describe('a pool of threads', () => {
+  it('starts no more threads when it is ended twice', () => {
+    const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', endTwice], { cwd: root, encoding: 'utf8' });
+    expect({ stdout, stderr }).toEqual({ stdout: '2\n', stderr: '' });
+  });
+
   it('can be ended at any moment, also while its threads load', () => {
     const { status, signal, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', endEarly], {
       cwd: root,
