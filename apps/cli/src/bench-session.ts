@@ -1,6 +1,7 @@
 import type { BenchOptions } from '@braess/bench';
 import { SingleBar } from 'cli-progress';
 import { exitCodes } from './exit-codes.js';
+import { interruptible } from './interruption.js';
 
 /**
  * What surrounds a bench: Ctrl-C ends it with what there is, a bar shows how far it is (on a terminal, unless JSON is asked for), and the result
@@ -11,21 +12,15 @@ export async function benchSession<Result extends { readonly interrupted: boolea
   bench: (options: Required<BenchOptions>) => Promise<Result> | Result,
   describe: (result: Result) => string,
 ): Promise<Result> {
-  const stopping = new AbortController();
-  const interrupt = (): void => stopping.abort(new Error('interrupted'));
-  // Once: a second Ctrl-C ends the process in the ordinary way.
-  process.once('SIGINT', interrupt);
   const bar = progressBar(json);
-  let result: Result;
-  try {
-    result = await bench({
-      signal: stopping.signal,
-      progress: (share, step) => bar?.update(Math.round(share * 1000), { step }),
-    });
-  } finally {
-    bar?.stop();
-    process.off('SIGINT', interrupt);
-  }
+  const result = await interruptible(async ({ signal, listen }) => {
+    listen();
+    try {
+      return await bench({ signal, progress: (share, step) => bar?.update(Math.round(share * 1000), { step }) });
+    } finally {
+      bar?.stop();
+    }
+  });
   process.stdout.write(`${json ? JSON.stringify(result) : describe(result)}\n`);
   if (result.interrupted) {
     if (!json) process.stderr.write('interrupted: this is what there was until then\n');

@@ -1,4 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { ScenarioReport } from '@braess/cluster';
 import type { ScenarioSummary, Sweep } from '@braess/lab';
 import { describe, expect, it } from 'vitest';
@@ -99,12 +100,20 @@ describe('braess run', () => {
   it('Ctrl-C writes what there is and ends with 130', async () => {
     // Paced, so that it cannot be over before.
     const path = out();
-    const { code, out: printed } = await braess(['run', 'configs/j8.yaml', '--pace', '1', '--no-report', '--json', '--out', path], 5000);
+    const words = ['run', 'configs/j8.yaml', '--pace', '1', '--no-report', '--json', '--out', path];
+    const { code, out: printed } = await braess(words, join(path, 'manifest.json'));
     const summary = JSON.parse(printed) as ScenarioSummary;
     expect(code).toBe(130);
     expect(summary).toMatchObject({ stopped: true, faults: [] });
     expect(summary.submitted).toBe(summary.completed + summary.inFlight);
     expect(JSON.parse(readFileSync(`${path}/manifest.json`, 'utf8'))).toMatchObject({ status: 'interrupted' });
+  });
+
+  it('Ctrl-C ends a run at once whose policy never returns while it is loaded', async () => {
+    const policy = folder.path('endless.mjs');
+    writeFileSync(policy, `import { writeFileSync } from 'node:fs';\nwriteFileSync('${policy}.loading', '');\nfor (;;);\n`);
+    const { code, out: printed, err } = await braess(['run', 'configs/j8.yaml', '--set', `router.policy=${policy}`], `${policy}.loading`);
+    expect({ code, printed, err }).toEqual({ code: null, printed: '', err: '\n(ended by SIGINT)' });
   });
 
   it('--sweep prints one table and a plot, and marks the knee', async () => {

@@ -45,6 +45,8 @@ export interface RunScenarioOptions {
   /** Ends the run early; what there is gets written. */
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: RunProgress) => void;
+  /** Told when the run has begun: its folder is there, and `signal` ends it with what there is. */
+  readonly onStarted?: () => void;
   /** Told of a handler that has not returned for a second: a policy of somebody's own that loops, perhaps. */
   readonly onStall?: (stall: StallReport) => void;
   /** Send every message through the codec: proves that actors share nothing. */
@@ -172,6 +174,7 @@ async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<S
     seriesNs,
     ...recorderFacts(plan, run.model.actorNames),
   });
+  options.onStarted?.();
   if (options.onStall !== undefined) observer.on('stalled', options.onStall);
   if (options.onProgress !== undefined) followProgress(observer, recorder, loaded, options.onProgress);
   const windows = options.onWindows === undefined ? undefined : countWindows(observer);

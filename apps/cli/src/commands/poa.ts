@@ -2,6 +2,7 @@ import type { CounterfactualPoa } from '@braess/lab';
 import { Command } from 'commander';
 import { checkRunFolder } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
+import { interruptible } from '../interruption.js';
 import { wholeNumber } from '../option-values.js';
 import { fixed, textTable } from '../text-output.js';
 
@@ -25,17 +26,13 @@ export function poaCommand(): Command {
     .action(async (folder: string, options: PoaOptions, command: Command) => {
       checkRunFolder(command, folder);
       const { counterfactualPoa } = await import('@braess/lab');
-      const stopping = new AbortController();
-      const interrupt = (): void => stopping.abort(new Error('interrupted'));
-      process.once('SIGINT', interrupt);
-      try {
-        const found = await counterfactualPoa({ folder, ...options, signal: stopping.signal });
+      await interruptible(async ({ signal, listen }) => {
+        listen();
+        const found = await counterfactualPoa({ folder, ...options, signal });
         process.stdout.write(options.json === true ? `${JSON.stringify(found)}\n` : `${poaText(found)}\n`);
-        if (stopping.signal.aborted) process.exitCode = exitCodes.interrupted;
+        if (signal.aborted) process.exitCode = exitCodes.interrupted;
         else if (!found.sameRun) process.exitCode = exitCodes.failed;
-      } finally {
-        process.off('SIGINT', interrupt);
-      }
+      });
     });
 }
 

@@ -5,6 +5,7 @@ import { SingleBar } from 'cli-progress';
 import { Command } from 'commander';
 import { refuse, refusingRanges } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
+import { interruptible } from '../interruption.js';
 import { folderName, listOf, wholeNumber } from '../option-values.js';
 
 interface ReproduceOptions {
@@ -38,23 +39,22 @@ export function reproduceCommand(): Command {
         ...(options.experiment === undefined ? {} : { experiments: options.experiment }),
       };
       await refusingRanges(command, async () => checkSelection(suite, selection));
-      const stopping = new AbortController();
-      const interrupt = (): void => stopping.abort(new Error('interrupted'));
-      process.once('SIGINT', interrupt);
       const progress = progressBar(options);
-      try {
-        const reproduction = await reproduce(suite, {
-          quick: options.quick === true,
-          signal: stopping.signal,
-          ...selection,
-          ...(progress === undefined ? {} : { onProgress: progress.update }),
-        });
-        progress?.stop();
-        await print(reproduction, options);
-      } finally {
-        progress?.stop();
-        process.off('SIGINT', interrupt);
-      }
+      await interruptible(async ({ signal, listen }) => {
+        listen();
+        try {
+          const reproduction = await reproduce(suite, {
+            quick: options.quick === true,
+            signal,
+            ...selection,
+            ...(progress === undefined ? {} : { onProgress: progress.update }),
+          });
+          progress?.stop();
+          await print(reproduction, options);
+        } finally {
+          progress?.stop();
+        }
+      });
     });
 }
 

@@ -4,6 +4,7 @@ import { SingleBar } from 'cli-progress';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Logger } from 'pino';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
+import { type Interruption, interruptible } from '../interruption.js';
 import { fileName, folderName, listOf, seedText, shardCount } from '../option-values.js';
 import { quoted, replayCommand } from '../replay.js';
 import { summaryText, sweepText } from '../summary-text.js';
@@ -42,18 +43,11 @@ export function runCommand(logger: Logger): Command {
     .option('--json', 'print one JSON object on stdout and nothing else')
     .addHelpText('after', exitCodeHelp)
     .action(async (file: string, options: RunOptions) => {
-      const stopping = new AbortController();
-      const interrupt = (): void => stopping.abort(new Error('interrupted'));
-      // Once: a second Ctrl-C ends the process in the ordinary way.
-      process.once('SIGINT', interrupt);
       try {
-        if (options.sweep === undefined) await runOnce(file, options, stopping.signal);
-        else await runSweep(file, options, stopping.signal);
+        await interruptible((interruption) => (options.sweep === undefined ? runOnce : runSweep)(file, options, interruption));
       } catch (error) {
         logger.debug(error);
         throw error;
-      } finally {
-        process.off('SIGINT', interrupt);
       }
     });
 }
@@ -69,7 +63,7 @@ async function settingsOf(options: RunOptions): Promise<string[]> {
   ];
 }
 
-async function runOnce(file: string, options: RunOptions, signal: AbortSignal): Promise<void> {
+async function runOnce(file: string, options: RunOptions, { signal, listen }: Interruption): Promise<void> {
   const { runScenario } = await import('@braess/lab');
   const settings = await settingsOf(options);
   const progress = progressOf(options);
@@ -85,6 +79,7 @@ async function runOnce(file: string, options: RunOptions, signal: AbortSignal): 
       shards: options.shards,
       pace: options.pace,
       signal,
+      onStarted: listen,
       replay,
       onStall: ({ actor, message, nowNs, stalledMs }) =>
         void process.stderr.write(
@@ -108,7 +103,8 @@ function exitCodeOfRun(summary: ScenarioSummary, interrupted: boolean): number {
   return summary.lost > 0 ? exitCodes.lost : exitCodes.done;
 }
 
-async function runSweep(file: string, options: RunOptions, signal: AbortSignal): Promise<void> {
+async function runSweep(file: string, options: RunOptions, { signal, listen }: Interruption): Promise<void> {
+  listen(); // Its runs are on other threads.
   const { sweepScenario } = await import('@braess/lab');
   const { makeFreeFolder } = await import('@braess/telemetry');
   const { path, values } = options.sweep as NonNullable<RunOptions['sweep']>;

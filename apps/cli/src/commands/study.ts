@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { refuse, refusingRanges } from '../arguments.js';
 import { exitCodeHelp } from '../exit-codes.js';
+import { interruptible } from '../interruption.js';
 import { folderName } from '../option-values.js';
 import { studyPage, studyText } from '../study-text.js';
 
@@ -27,15 +28,13 @@ export function studyCommand(): Command {
       const { runStudy, studyNamed, studyNames } = await import('@braess/lab');
       const study = studyNamed(name);
       if (study === undefined) refuse(command, `no study is named '${name}'; there are ${studyNames().join(', ')}`);
-      const stopping = new AbortController();
-      const interrupt = (): void => stopping.abort(new Error('interrupted'));
-      process.once('SIGINT', interrupt);
       const quiet = options.json === true || process.stderr.isTTY !== true;
-      try {
+      await interruptible(async ({ signal, listen }) => {
+        listen();
         const report = await refusingRanges(command, () =>
           runStudy(study, {
             quick: options.quick === true,
-            signal: stopping.signal,
+            signal,
             ...(options.scenario === undefined ? {} : { scenario: options.scenario }),
             ...(quiet ? {} : { onProgress: ({ runsDone, runs }) => process.stderr.write(`\r${runsDone} of ${runs} runs done `) }),
           }),
@@ -48,8 +47,6 @@ export function studyCommand(): Command {
         const page = join(folder, 'report.html');
         await writeComparison(studyPage(report), page);
         process.stdout.write(options.json === true ? `${JSON.stringify(report)}\n` : `${studyText(report)}\n${page}\n`);
-      } finally {
-        process.off('SIGINT', interrupt);
-      }
+      });
     });
 }

@@ -1,0 +1,21 @@
+/** Ctrl-C as a command meets it. */
+export interface Interruption {
+  /** Aborted by the first Ctrl-C after `listen`. */
+  readonly signal: AbortSignal;
+  /**
+   * From now on Ctrl-C asks for an end with what there is. Before, it ends the process at once: nothing is to be saved, and a policy that never
+   * returns while it is loaded would hold the thread that listens.
+   */
+  listen(): void;
+}
+
+/** Does some work that Ctrl-C may interrupt. A second Ctrl-C ends the process in the ordinary way. */
+export async function interruptible<Result>(work: (interruption: Interruption) => Promise<Result>): Promise<Result> {
+  const stopping = new AbortController();
+  const interrupt = (): void => stopping.abort(new Error('interrupted'));
+  try {
+    return await work({ signal: stopping.signal, listen: () => void process.once('SIGINT', interrupt) });
+  } finally {
+    process.off('SIGINT', interrupt);
+  }
+}
