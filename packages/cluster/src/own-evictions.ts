@@ -10,7 +10,7 @@ import {
   ViewWatch,
   type Watch,
 } from '@braess/control';
-import { KernelError } from '@braess/kernel';
+import { copyValue, KernelError } from '@braess/kernel';
 import * as kvbm from '@braess/kvbm';
 
 /** An eviction policy as the KV cache takes it: by name, with its numbers. */
@@ -92,7 +92,10 @@ function guarded(bound: BoundPolicy<EvictionPlug>, policy: kvbm.EvictionPolicy, 
   return {
     name,
     parameters: {},
-    createState: guard('for its state', (capacity: number, nodes: number) => policy.createState(capacity, nodes, policy.parameters ?? {})),
+    // Copied: checkpoints keep plain data only.
+    createState: guard('for its state', (capacity: number, nodes: number) =>
+      copyValue(policy.createState(capacity, nodes, policy.parameters ?? {}) as never, 'the state'),
+    ),
     reserve: guard('to make room for more nodes', policy.reserve),
     stored: guard('to note a stored block', policy.stored, row),
     acquired: guard('to note a block in use', policy.acquired, row),

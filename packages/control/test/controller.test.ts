@@ -229,6 +229,15 @@ describe('the controller actor', () => {
     expect(simulation.processedNs).toBe(decidedNs(5));
   });
 
+  it('keeps past rounds apart from the one under way: state is a tree', () => {
+    const simulation = controlled({ apply: 'move', answers: [], inFlight: [1, 1, 0] });
+    simulation.runUntil();
+    const { history, gathered } = simulation.stateOf('controller') as ControllerState;
+    expect(history.length).toBeGreaterThan(0);
+    for (const past of history) expect([past === gathered, past.ttftCounts === gathered.ttftCounts]).toEqual([false, false]);
+    expect(history.at(-1)).toEqual(gathered);
+  });
+
   it('decides nothing in a round in which a target cannot be scraped, and goes on', () => {
     const simulation = controlled({ apply: 'move', answers: [], inFlight: [1, 1, 0], lost: 2 });
     simulation.runUntil();

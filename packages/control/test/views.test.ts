@@ -1,5 +1,6 @@
 import {
   bindPolicy,
+  builtInPolicy,
   decisionColumns,
   defineAdmissionPolicy,
   defineOraclePolicy,
@@ -229,6 +230,19 @@ describe('a policy that misbehaves stops the run', () => {
     );
   });
 
+  it('before it begins, when the state of a policy is no plain data', () => {
+    const shared = [1];
+    const states = { closure: { f: () => 1 }, instance: { at: new URL('http://a') }, own: { a: shared, b: [...shared] } };
+    const stateful = (state: unknown) => {
+      const policy = { name: 'bad', description: 'Bad.', parameters: none, createState: () => state, choose: () => 0 };
+      return run({ prefillRouter: bindPolicy(defineRouterPolicy(policy), {}, '/somewhere/bad.ts') });
+    };
+    const kept = "router policy 'bad' (/somewhere/bad.ts): createState returned what cannot be kept: the state";
+    expect(stateful(states.closure)).toThrow(`${kept}.f holds a function`);
+    expect(stateful(states.instance)).toThrow(`${kept}.at holds`);
+    expect(stateful(states.own)).not.toThrow();
+  });
+
   it('when an admission policy answers neither yes nor no', () => {
     const admission = bindPolicy(defineAdmissionPolicy({ name: 'odd', description: 'Odd.', parameters: none, admit: () => 1 as never }));
     expect(run({ admission })).toThrow(
@@ -270,5 +284,9 @@ describe('options', () => {
   it('router parameters are checked, also for keys that nobody knows', () => {
     expect(() => router('kv', { omega: -1 })).toThrow('router policy \'kv\' (built-in): parameters {"omega":-1}: omega: ');
     expect(() => router('kv', { omgea: 1 })).toThrow('it takes omega, tau');
+    const changes = [{ atMs: 1, engine: 'a', action: 'stop' }];
+    expect(() => bindPolicy(builtInPolicy('planner', 'schedule'), { changes })).toThrow(
+      'changes.0: Unrecognized key: "action" (changes.0 takes atMs, engine, role, start); it takes changes',
+    );
   });
 });

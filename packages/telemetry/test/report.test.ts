@@ -112,6 +112,33 @@ describe('a report', () => {
     expect(legends).toEqual([['queue', 'prefill'], ['G1 HBM', 'G3 NVMe'], ['prefill worker']]);
   });
 
+  it('draws what is told of at each change as steps that hold, up to the end', async () => {
+    // 2 engines, at 3 s at once 1, then none; at 8 s 2 again. The whole run takes 10 s.
+    const samples: Sample[] = [
+      [0, 'prefill_engines', -1, 2],
+      [3, 'prefill_engines', -1, 1],
+      [3, 'prefill_engines', -1, 0],
+      [5, 'prefill_engines', -1, 0],
+      [8, 'prefill_engines', -1, 2],
+    ];
+    const page = await reportOf('role changes', [served(0, 1, 100)], { samples });
+    const chart = page.slice(page.indexOf('Engines that serve prefill'));
+    const line = /aria-label="line".*?<path d="M([^"]*)"/s.exec(chart)?.[1] ?? '';
+    // Every corner once.
+    const points = [...new Set(line.split('L'))].map((point) => point.split(',').map(Number) as [number, number]);
+    const [left, top] = points[0]!;
+    const width = points.at(-1)![0] - left;
+    const seconds = points.map(([x, y]) => [Math.round((100 * (x - left)) / width) / 10, y === top ? 2 : 0]);
+    expect(seconds).toEqual([
+      [0, 2],
+      [3, 2],
+      [3, 0],
+      [8, 0],
+      [8, 2],
+      [10, 2],
+    ]);
+  });
+
   it('gives means over the run, not over the samples, which idle GPUs and links do not have', async () => {
     // The GPU works in the first second of ten. One link is told of at 1 s and, idle again, at 2 s; another at every beat.
     const samples: Sample[] = [

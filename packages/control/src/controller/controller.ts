@@ -242,7 +242,8 @@ function metricsOf(options: ControllerOptions, state: ControllerState): Map<stri
     ] as const)
       metrics.set(name, bucketQuantileNs(counts, quantile) / 1e6);
   }
-  if (options.windowNs > 0) history.push(gathered);
+  // A copy: state is a tree, and `gathered` stays where it is until the next round.
+  if (options.windowNs > 0) history.push({ ...gathered, ttftCounts: gathered.ttftCounts.slice() });
   return metrics;
 }
 

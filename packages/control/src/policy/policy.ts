@@ -1,4 +1,4 @@
-import { KernelError } from '@braess/kernel';
+import { copyValue, KernelError } from '@braess/kernel';
 import type { z } from 'zod';
 
 /** What can be plugged. */
@@ -83,8 +83,9 @@ export function bindPolicy<P extends Policy>(policy: P, parameters: unknown = {}
   const result = schema.safeParse(parameters);
   if (result.success) return { policy, parameters: frozen(result.data), source };
   const faults = result.error.issues.map((issue) => {
-    const path = issue.path.length === 0 ? '' : `${issue.path.join('.')}: `;
-    return `${path}${issue.message}`;
+    const path = issue.path.join('.');
+    const inside = issue.code === 'unrecognized_keys' && path !== '' ? keysOf(schemaAt(schema, issue.path)) : undefined;
+    return `${path === '' ? '' : `${path}: `}${issue.message}${inside === undefined ? '' : ` (${path} takes ${inside.join(', ')})`}`;
   });
   throw new KernelError(
     'bad-option',
@@ -101,10 +102,34 @@ function frozen(value: unknown): unknown {
 }
 
 function takes(policy: Policy): string {
-  const { shape } = policy.parameters as { shape?: Record<string, unknown> };
-  if (shape === undefined) return '';
-  const names = Object.keys(shape);
-  return `; it takes ${names.length === 0 ? 'no parameters' : names.join(', ')}`;
+  const names = keysOf(policy.parameters);
+  return names === undefined ? '' : `; it takes ${names.length === 0 ? 'no parameters' : names.join(', ')}`;
+}
+
+/** Keys that an object schema takes; undefined for any other. */
+function keysOf(schema: unknown): string[] | undefined {
+  const { shape } = (schema ?? {}) as { shape?: Record<string, unknown> };
+  return shape === undefined ? undefined : Object.keys(shape);
+}
+
+/** What stands at a path of a schema, through lists and what may be absent; undefined where a path leads through anything else. */
+function schemaAt(schema: unknown, path: readonly PropertyKey[]): unknown {
+  let found = bare(schema);
+  for (const step of path) {
+    const { shape, element } = (found ?? {}) as { shape?: Record<PropertyKey, unknown>; element?: unknown };
+    found = bare(shape?.[step] ?? element);
+  }
+  return found;
+}
+
+/** A schema without its defaults and the like. */
+function bare(schema: unknown): unknown {
+  let inner = schema;
+  for (;;) {
+    const { unwrap, element } = (inner ?? {}) as { unwrap?: () => unknown; element?: unknown };
+    if (typeof unwrap !== 'function' || element !== undefined) return inner; // A list unwraps to its element.
+    inner = unwrap.call(inner);
+  }
 }
 
 export function describePolicy(policy: Policy, source: string): string {
@@ -119,12 +144,23 @@ export function policyFailure(bound: BoundPolicy, asked: string, fault: string, 
   return error;
 }
 
-/** The policy's fresh state, null when it keeps none. @throws KernelError `bad-model` naming policy and file when `createState` throws. */
+/**
+ * The policy's fresh state, null when it keeps none.
+ * @throws KernelError `bad-model` naming policy and file when `createState` throws, or returns what is no plain data and would stop the first checkpoint.
+ */
 export function policyState<P extends StatefulPolicy>(bound: BoundPolicy<P>, size: number): unknown {
+  let state: unknown;
   try {
-    return bound.policy.createState?.(bound.parameters, size) ?? null;
+    state = bound.policy.createState?.(bound.parameters, size) ?? null;
   } catch (thrown) {
     throw new KernelError('bad-model', `${describePolicy(bound.policy, bound.source)}: createState ${thrownFault(thrown)}`, {}, thrown);
+  }
+  try {
+    // The copy shares nothing with parameters or variables of the module.
+    return copyValue(state as never, 'the state');
+  } catch (thrown) {
+    const fault = (thrown as Error).message;
+    throw new KernelError('bad-model', `${describePolicy(bound.policy, bound.source)}: createState returned what cannot be kept: ${fault}`);
   }
 }
 

@@ -9,13 +9,21 @@ interface Band {
   max: number;
 }
 
-const TIMELINES = [
+interface Timeline {
+  metric: string;
+  title: string;
+  share: boolean;
+  /** Told of at each change, not each period: it holds from one sample to the next, and from the last one to the end. */
+  changes?: boolean;
+}
+
+const TIMELINES: readonly Timeline[] = [
   { metric: 'queue_depth', title: 'Queue per engine (requests)', share: false },
   { metric: 'batch_size', title: 'Batch per engine (sequences)', share: false },
   { metric: 'kv_use_g1', title: 'KV use of HBM (share)', share: true },
   { metric: 'link_use', title: 'Link use (share)', share: true },
   { metric: 'gpu_use', title: 'GPU use (share)', share: true },
-  { metric: 'prefill_engines', title: 'Engines that serve prefill', share: false },
+  { metric: 'prefill_engines', title: 'Engines that serve prefill', share: false, changes: true },
   { metric: 'scraped_ttft_p99', title: 'TTFT P99 as the controller scraped it (s)', share: false },
   { metric: 'placement_poa', title: 'Price of anarchy of the decode placement', share: false },
   { metric: 'output_tokens_per_second', title: 'Output tokens per second', share: false },
@@ -23,7 +31,7 @@ const TIMELINES = [
   { metric: 'poa_live', title: 'PoA-hat as known at the time', share: false },
   { metric: 'ttft_p99_seconds', title: 'TTFT P99 of the window (s)', share: false },
   { metric: 'itl_p99_seconds', title: 'ITL P99 of the window (s)', share: false },
-] as const;
+];
 
 /** Mean over the entities as a line and their maximum as a band, one chart a metric that the run sampled. */
 export async function timelineCharts(
@@ -34,18 +42,33 @@ export async function timelineCharts(
   const width = binWidth(simulatedSeconds);
   const endS = await lastSampleS(database, simulatedSeconds);
   const charts: { title: string; svg: string }[] = [];
-  for (const { metric, title, share } of TIMELINES) {
+  for (const { metric, title, share, changes } of TIMELINES) {
+    if (changes) {
+      const steps = await stepsOf(database, metric, endS);
+      if (steps.length > 0) charts.push({ title, svg: bandChart(inUnit(steps, axis), axis, share, endS / axis.seconds, 'step-after') });
+      continue;
+    }
     const { rows } = await database.query(`select floor(time_s / ${width}) as bin, avg(value), max(value) from series
       where metric = '${metric}' and time_s <= ${endS} group by bin order by bin`);
     if (rows.length === 0) continue;
-    const bands = rows.map(([bin, mean, max]) => ({
-      time: Math.min(Number(bin) * width, endS) / axis.seconds,
-      mean: Number(mean),
-      max: Number(max),
-    }));
-    charts.push({ title, svg: bandChart(bands, axis, share, endS / axis.seconds) });
+    const bands = rows.map(([bin, mean, max]) => ({ time: Math.min(Number(bin) * width, endS), mean: Number(mean), max: Number(max) }));
+    charts.push({ title, svg: bandChart(inUnit(bands, axis), axis, share, endS / axis.seconds) });
   }
   return charts;
+}
+
+/** The moments of change, each with the last value that was told then, and the end. Samples come in the order they were written. */
+async function stepsOf(database: RunDatabase, metric: string, endS: number): Promise<Band[]> {
+  const { rows } = await database.query(`select time_s, value from series where metric = '${metric}' and time_s <= ${endS}`);
+  const values = new Map(rows.map(([time, value]) => [Number(time), Number(value)]));
+  const steps: Band[] = [];
+  for (const [time, value] of values) if (steps.at(-1)?.mean !== value) steps.push({ time, mean: value, max: value });
+  const last = steps.at(-1);
+  return last === undefined ? [] : [...steps, { ...last, time: endS }];
+}
+
+function inUnit(bands: readonly Band[], axis: TimeAxis): Band[] {
+  return bands.map((band) => ({ ...band, time: band.time / axis.seconds }));
 }
 
 /** End of the charts: samples of the period in which the run ended come a little later. */
@@ -55,7 +78,7 @@ async function lastSampleS(database: RunDatabase, simulatedSeconds: number): Pro
   return typeof next === 'number' && next <= 1.1 * simulatedSeconds ? next : simulatedSeconds;
 }
 
-function bandChart(bands: readonly Band[], axis: TimeAxis, share: boolean, end: number): string {
+function bandChart(bands: readonly Band[], axis: TimeAxis, share: boolean, end: number, curve: 'linear' | 'step-after' = 'linear'): string {
   const idle = bands.every(({ max }) => max === 0);
   return chart({
     width: 560,
@@ -72,7 +95,7 @@ function bandChart(bands: readonly Band[], axis: TimeAxis, share: boolean, end: 
     },
     marks: [
       Plot.areaY(bands, { x: 'time', y1: 'mean', y2: 'max', fill: COLOURS.main, fillOpacity: 0.16 }),
-      Plot.lineY(bands, { x: 'time', y: 'mean', stroke: COLOURS.main, strokeWidth: 1.8 }),
+      Plot.lineY(bands, { x: 'time', y: 'mean', stroke: COLOURS.main, strokeWidth: 1.8, curve }),
       // A line through one or two samples can hardly be seen.
       Plot.dot(bands.length > 2 ? [] : bands, { x: 'time', y: 'mean', r: 3, fill: COLOURS.main }),
       Plot.ruleY([0], { stroke: '#98a1b0' }),
