@@ -23,6 +23,12 @@ export function checkFile(command: Command, what: string, path: string): void {
   if (found.isDirectory()) refuse(command, `${what}: '${path}' is a folder; give a file`);
 }
 
+/** Refuses a scenario, or a trace to put into it, that is no readable file. */
+export function checkInputs(command: Command, scenario: string, trace: string | undefined): void {
+  checkFile(command, 'SCENARIO', scenario);
+  if (trace !== undefined) checkFile(command, '--trace', trace);
+}
+
 /** Refuses what is no run folder. A run folder that is damaged passes: reading it says what is wrong. */
 export function checkRunFolder(command: Command, folder: string): void {
   const fix = 'give the folder that a run has written (braess run SCENARIO --out RUN)';

@@ -48,3 +48,9 @@ export function seedText(text: string): string {
   if (text !== '') return text;
   throw new InvalidArgumentError('It must be a text of at least one character.');
 }
+
+/** Reads `path=value`; what stands there is for the scenario to judge. */
+export function settingText(text: string): string {
+  if (text.indexOf('=') > 0) return text;
+  throw new InvalidArgumentError('It must have the form path=value, e.g. router.policy=kv or serving[0].count=4.');
+}

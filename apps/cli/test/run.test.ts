@@ -84,12 +84,19 @@ describe('braess run', () => {
       ['--warmup <time>', '99999h', 'It must be 0 or from 1 ns'],
       ['--trace <file>', '', 'It must name a file'],
       ['--seed <seed>', '', 'It must be a text of at least one character'],
+      ['--set <path=value>', 'seed', 'It must have the form path=value'],
     ] as const) {
       const { code, err } = await braess(['run', ...small, (option.split(' ') as [string])[0], value]);
       expect({ value, code }).toEqual({ value, code: 2 });
       expect(err).toContain(`error: option '${option}' argument '${value}' is invalid. `);
       expect(err).toContain(reason);
     }
+    for (const [words, reason] of [
+      [['run', 'configs/none.yaml'], "SCENARIO: there is no file 'configs/none.yaml'; check the path"],
+      [['validate', 'configs'], "SCENARIO: 'configs' is a folder; give a file"],
+      [['run', ...small, '--trace', 'none.csv'], "--trace: there is no file 'none.csv'; check the path"],
+    ] as const)
+      expect(await braess(words)).toMatchObject({ code: 2, out: '', err: expect.stringContaining(`error: ${reason}`) });
     for (const value of ['1e-9', '4503599'])
       expect(await braess(['validate', 'configs/j8.yaml', '--set', `warmupSeconds=${value}`])).toMatchObject({ code: 0, err: '' });
     const twice = out();

@@ -1,8 +1,8 @@
 import type { ClusterPlan } from './plan.js';
 
-/** Parts of the cluster that do nothing, and distances that all KV has to go, one sentence each. */
+/** Parts of the cluster that do nothing, distances that all KV has to go, and NICs that nothing can fill, one sentence each. */
 export function placeWarnings(plan: ClusterPlan): string[] {
-  return [...emptyPlaces(plan), ...farTransfers(plan)];
+  return [...emptyPlaces(plan), ...farTransfers(plan), ...slowBuses(plan)];
 }
 
 /** Names of places as they lie within one another, and the keys that say how many there are. */
@@ -59,6 +59,22 @@ function farTransfers({ scenario: { cluster, planner }, engines, groups, disaggr
     ];
   }
   return [];
+}
+
+/** NICs behind PCIe links that are slower than they, those of all GPUs of a NIC taken together: KV between servers is as fast as PCIe. */
+function slowBuses({ topologySpec, disaggregated, scenario: { cluster, kvTiers } }: ClusterPlan): string[] {
+  if (!disaggregated && kvTiers.g4 === undefined) return [];
+  const { server } = topologySpec.kind === 'multi-zone' ? topologySpec.zone : topologySpec;
+  const drawn = cluster.topology.nicsPerServer ?? cluster.gpusPerServer;
+  // Where NICs are drawn as one of their summed rate, the link of each GPU is, too.
+  const bond = drawn / server.nics;
+  const nicRate = server.nic.bytesPerSecond / bond;
+  const busRate = ((server.pcie.bytesPerSecond / bond) * cluster.gpusPerServer) / drawn;
+  if (nicRate <= busRate) return [];
+  const [nic, bus] = [nicRate, busRate].map((rate) => `${Math.round(rate / 1e7) / 100} GB/s`);
+  return [
+    `cluster: a NIC carries ${nic} and the PCIe links to it ${bus}, so KV between servers gets no more than that; raise topology.bytesPerSecond.pcie, or lower nic`,
+  ];
 }
 
 /** The first of some names, and how many more there are. */

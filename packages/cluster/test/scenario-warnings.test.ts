@@ -129,6 +129,23 @@ describe('places', () => {
     );
   });
 
+  it('have NICs that their GPUs can fill: each GPU of an H100 server has 64 GB/s to them', async () => {
+    const slow = (more: string) => told(both(2), `{ serversPerRack: 2, topology: { ${more} } }`);
+    expect(await slow('bytesPerSecond: { nic: 64.0e+9 }')).toEqual([]);
+    expect(await slow('bytesPerSecond: { nic: 100.0e+9 }')).toEqual([
+      'cluster: a NIC carries 100 GB/s and the PCIe links to it 64 GB/s, so KV between servers gets no more than that; raise topology.bytesPerSecond.pcie, or lower nic',
+    ]);
+    // Two GPUs share a NIC; two NICs share a GPU.
+    expect(await slow('nicsPerServer: 4, bytesPerSecond: { nic: 100.0e+9 }')).toEqual([]);
+    expect((await slow('nicsPerServer: 16, bytesPerSecond: { nic: 50.0e+9 }'))[0]).toContain(
+      'a NIC carries 50 GB/s and the PCIe links to it 32 GB/s',
+    );
+    const aggregated = '[{ count: 4, tensorParallel: 4 }]';
+    expect(await told(aggregated, '{ serversPerRack: 2, topology: { bytesPerSecond: { nic: 100.0e+9 } } }', 'router.decode=null')).toEqual(
+      [],
+    );
+  });
+
   it('that background flows begin and end at are in use', async () => {
     const flows =
       'cluster.fabric.onOff=[{ from: pod0/rack0/node1/gpu0, to: pod0/rack0/node2/gpu3, bytesPerSecond: 1, meanOnMs: 1, meanOffMs: 1 }]';

@@ -151,8 +151,11 @@ describe('extends and settings', () => {
   it('refuse to run in circles, and files that are not there', () => {
     const folder = files({ 'a.yaml': 'extends: b.yaml\n', 'b.yaml': 'extends: a.yaml\n', 'c.yaml': '\nextends: no.yaml\n' });
     expect(() => readScenario(join(folder, 'a.yaml'))).toThrow('extends itself');
-    expect(() => readScenario(join(folder, 'c.yaml'))).toThrow(/c\.yaml:2:1: extends cannot read scenario .*no\.yaml/);
-    expect(() => readScenario(join(folder, 'none.yaml'))).toThrow('cannot read scenario');
+    expect(() => readScenario(join(folder, 'c.yaml'))).toThrow(
+      /c\.yaml:2:1: extends cannot read scenario .*no\.yaml": there is no such file; check the path/,
+    );
+    expect(() => readScenario(join(folder, 'none.yaml'))).toThrow('none.yaml": there is no such file; check the path');
+    expect(() => readScenario(folder)).toThrow(`cannot read scenario "${folder}": it is a folder; give a file`);
   });
 });
 

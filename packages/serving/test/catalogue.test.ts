@@ -126,6 +126,8 @@ describe('catalogue files', () => {
     expect(gpuNamed(catalogue, 'B200').nvlinkBytesPerSecond).toBe(900e9);
     expect(gpuNamed(catalogue, 'H200').nicBytesPerSecond).toBe(50e9);
     expect(gpuNamed(catalogue, 'GB200').nicBytesPerSecond).toBe(100e9);
+    // KV goes over PCIe to the NIC: a slower bus would be what transfers get.
+    for (const gpu of catalogue.gpus.values()) expect(gpu.pcieBytesPerSecond, gpu.name).toBeGreaterThanOrEqual(gpu.nicBytesPerSecond);
   });
 
   it('takes entries of users, the later replacing the earlier', () => {

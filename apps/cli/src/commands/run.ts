@@ -3,9 +3,10 @@ import type { RunScenarioOptions, ScenarioSummary, Sweep } from '@braess/lab';
 import { SingleBar } from 'cli-progress';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Logger } from 'pino';
+import { checkInputs } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
 import { type Interruption, interruptible } from '../interruption.js';
-import { fileName, folderName, listOf, seedText, shardCount } from '../option-values.js';
+import { fileName, folderName, listOf, seedText, settingText, shardCount } from '../option-values.js';
 import { quoted, replayCommand } from '../replay.js';
 import { summaryText, sweepText } from '../summary-text.js';
 
@@ -36,13 +37,14 @@ export function runCommand(logger: Logger): Command {
     .option('--until <time>', 'stop at this simulated time, e.g. 90s, 5m', endSeconds)
     .option('--warmup <time>', 'leave requests that arrive before out of latencies and rates', durationSeconds)
     .option('--out <folder>', 'run folder; default the next free runs/<name>-<number>', folderName)
-    .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(String))
+    .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(settingText))
     .option('--sweep <path=a,b,c>', 'run once for each value, several at a time, and mark the knee under the SLO', sweepValues)
     .option('--no-report', 'do not write report.html')
     .option('--quiet', 'print the summary only')
     .option('--json', 'print one JSON object on stdout and nothing else')
     .addHelpText('after', exitCodeHelp)
-    .action(async (file: string, options: RunOptions) => {
+    .action(async (file: string, options: RunOptions, command: Command) => {
+      checkInputs(command, file, options.trace);
       try {
         await interruptible((interruption) => (options.sweep === undefined ? runOnce : runSweep)(file, options, interruption));
       } catch (error) {

@@ -1,7 +1,8 @@
 import { type TuneAim, type Tuning, tuneAims } from '@braess/lab';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { checkInputs } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
-import { fileName, folderName, listOf, seedText, wholeNumber } from '../option-values.js';
+import { fileName, folderName, listOf, seedText, settingText, wholeNumber } from '../option-values.js';
 import { fixed, textTable } from '../text-output.js';
 
 interface TuneCommandOptions {
@@ -25,11 +26,12 @@ export function tuneCommand(): Command {
     .option('--requests <N>', 'requests of the sample', wholeNumber(1, 1e9), 500)
     .option('--seed <S>', 'seed of the sample: not that of the run to be measured', seedText, 'tune')
     .option('--trace <file>', 'take the sample from this trace: not the one to be measured', fileName)
-    .option('--set <path=value>', 'change a setting (repeat for more)', listOf(String))
+    .option('--set <path=value>', 'change a setting (repeat for more)', listOf(settingText))
     .option('--out <folder>', 'where run folders go', folderName)
     .option('--json', 'print one JSON object and nothing else')
     .addHelpText('after', exitCodeHelp)
-    .action(async (file: string, { grid, aim, requests, seed, set, trace, out, json }: TuneCommandOptions) => {
+    .action(async (file: string, { grid, aim, requests, seed, set, trace, out, json }: TuneCommandOptions, command: Command) => {
+      checkInputs(command, file, trace);
       const { tuneScenario } = await import('@braess/lab');
       const tuning = await tuneScenario({
         file,

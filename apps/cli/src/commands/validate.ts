@@ -1,7 +1,8 @@
 import type { ScenarioReport } from '@braess/cluster';
 import { Command } from 'commander';
+import { checkInputs } from '../arguments.js';
 import { exitCodeHelp } from '../exit-codes.js';
-import { fileName, listOf } from '../option-values.js';
+import { fileName, listOf, settingText } from '../option-values.js';
 import { fixed, textTable } from '../text-output.js';
 
 interface ValidateOptions {
@@ -17,7 +18,7 @@ export function validateCommand(): Command {
   return new Command('validate')
     .description('checks a scenario and prints KV blocks, memory, the estimated saturation point and every derived default')
     .argument('[scenario]', 'scenario file (YAML)')
-    .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(String))
+    .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(settingText))
     .option('--trace <file>', 'take the requests from this trace', fileName)
     .option('--write-trace <file>', 'write the requests as a plain CSV trace (.gz: compressed), which a run can replay', fileName)
     .option('--schema', 'print the JSON Schema of scenario files, for editors, and nothing else')
@@ -30,6 +31,7 @@ export function validateCommand(): Command {
         return;
       }
       if (file === undefined) command.error("error: missing argument 'scenario'");
+      checkInputs(command, file as string, options.trace);
       const settings = [...(options.trace === undefined ? [] : [traceSetting(options.trace)]), ...(options.set ?? [])];
       const scenario = readScenario(file as string, settings);
       const report = await validateScenario(scenario);

@@ -50,10 +50,16 @@ function readChain(path: string, chain: readonly string[], name: string, from: P
   try {
     text = utf8.decode(readFileSync(path));
   } catch (error) {
-    const reason = error instanceof TypeError ? 'it is not UTF-8 text' : (error as Error).message;
-    fail(place, from === undefined ? '' : 'extends', `cannot read scenario "${name}": ${reason}`);
+    fail(place, from === undefined ? '' : 'extends', `cannot read scenario "${name}": ${whyUnread(error)}`);
   }
   return mergeBase(parseText(text, name), path, [...chain, path]);
+}
+
+function whyUnread(error: unknown): string {
+  if (error instanceof TypeError) return 'it is not UTF-8 text';
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT') return 'there is no such file; check the path';
+  return code === 'EISDIR' ? 'it is a folder; give a file' : message;
 }
 
 function mergeBase(own: ScenarioDocument, path: string, chain: readonly string[]): ScenarioDocument {
