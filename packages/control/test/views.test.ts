@@ -285,7 +285,7 @@ describe('options', () => {
     expect(() => router('kv', { omega: -1 })).toThrow('router policy \'kv\' (built-in): parameters {"omega":-1}: omega: ');
     expect(() => router('kv', { omgea: 1 })).toThrow('it takes omega, tau');
     const changes = [{ atMs: 1, engine: 'a', action: 'stop' }];
-    expect(() => bindPolicy(builtInPolicy('planner', 'schedule'), { changes })).toThrow(
+    expect(() => bindPolicy(builtInPolicy('planner', 'schedule')!, { changes })).toThrow(
       'changes.0: Unrecognized key: "action" (changes.0 takes atMs, engine, role, start); it takes changes',
     );
   });
