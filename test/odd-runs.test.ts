@@ -318,3 +318,21 @@ describe('times that simulated time cannot hold', () => {
     ).rejects.toThrow(message);
   });
 });
+
+describe('an eviction policy whose state cannot be kept', () => {
+  it('stops the run before it begins, with its file and what is no plain data', async () => {
+    const file = project.write(
+      'kept.ts',
+      `import { defineEvictionPolicy } from '@braess/control';
+import { z } from 'zod';
+const idle = () => undefined;
+const functions = { reserve: idle, stored: idle, acquired: idle, released: idle, removed: idle, victim: () => -1 };
+const create = () => ({ name: 'kept', parameters: {}, createState: () => ({ idle }), ...functions });
+export default defineEvictionPolicy({ name: 'kept', description: 'Keeps a function.', parameters: z.strictObject({}), create });
+`,
+    );
+    await expect(project.run('small.yaml', [`serving[0].eviction=${file}`])).rejects.toThrow(
+      `(${file}), asked for its state, threw KernelError: the state.idle holds a function`,
+    );
+  });
+});

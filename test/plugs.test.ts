@@ -321,13 +321,6 @@ export default defineEvictionPolicy({
     expect(failure).toContain('(to admit request 1)');
     expect(failure).toContain('at actor pod0/rack0/node0/engine0');
   });
-
-  it('stops the run before it begins where its state cannot be kept', async () => {
-    const file = project.write('policies/kept.ts', queue('kept', '-1').replace('({ idle: [] })', '({ idle: [], drop } as any)'));
-    await expect(project.run('cached.yaml', eviction(file))).rejects.toThrow(
-      `(${file}), asked for its state, threw KernelError: the state.drop holds a function`,
-    );
-  });
 });
 
 describe('a policy that writes to what it may only read', () => {
