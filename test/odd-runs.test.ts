@@ -168,7 +168,9 @@ export default defineActorPolicy({
       const { summary } = await project.run('small.yaml', [ghost], shards);
       expect(summary).toMatchObject({ submitted: 60, completed: 60, inFlight: 0, lost: 0, shards });
       expect(summary.faults).toEqual([`${engine}: request 777 is still here at the end (held)`]);
-      expect((await project.run('small.yaml', [ghost, 'untilSeconds=60'], shards)).summary.faults).toEqual([]);
+      // An end after the last event leaves out nothing; before it, what is still to come might settle it.
+      expect((await project.run('small.yaml', [ghost, 'untilSeconds=60'], shards)).summary.faults).toEqual(summary.faults);
+      expect((await project.run('small.yaml', [ghost, 'untilSeconds=0.5'], shards)).summary.faults).toEqual([]);
     }
     await expect(measureScenario({ file: project.path('small.yaml'), settings: [ghost] })).rejects.toThrow(/request 777 is still here/);
   });
