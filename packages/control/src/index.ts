@@ -23,7 +23,7 @@ export {
 } from './frontend/options.js';
 export { oracleFallback } from './frontend/oracle-watch.js';
 export * from './frontend/request-records.js';
-export { slotStage } from './frontend/slots.js';
+export { slotStage, slotsInFlight } from './frontend/slots.js';
 export type { FrontendCounters, FrontendState } from './frontend/state.js';
 export { type Steering, steerFrontend } from './frontend/steering.js';
 export { NetworkAnswer } from './oracle/network-answer.js';

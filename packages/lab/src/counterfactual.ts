@@ -1,5 +1,5 @@
 import { clusterProgram, loadWorkload, planCluster, readScenario, type Scenario, seriesPeriodNs } from '@braess/cluster';
-import { engineRole, type FrontendState, requestEnded, requestRowOf, steerFrontend } from '@braess/control';
+import { engineRole, type FrontendState, requestEnded, requestRowOf, slotsInFlight, steerFrontend } from '@braess/control';
 import { type PairedRatio, pairedRatio } from '@braess/games';
 import { modelOf, type RunRecord, Simulation } from '@braess/kernel';
 import { readManifest, readSummary } from '@braess/telemetry';
@@ -104,7 +104,10 @@ class MomentSearch {
     this.#run = run;
     this.#decisions = decisions;
     const names = Array.from({ length: scenario.router.frontends }, (_, index) => `control/frontend${index}`);
-    const inFlightOf = (name: string): number[] => [...(run.stateOf(name) as FrontendState).slotOf.keys()];
+    const inFlightOf = (name: string): number[] => {
+      const { slots } = run.stateOf(name) as FrontendState;
+      return slotsInFlight(slots).map((slot) => slots.request[slot] as number);
+    };
     // Where the most is under way is where the next decisions are made.
     this.#frontend = names.reduce((best, name) => (inFlightOf(name).length > inFlightOf(best).length ? name : best));
     this.#inFlight = names.flatMap(inFlightOf);

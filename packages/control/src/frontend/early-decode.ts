@@ -1,12 +1,13 @@
-import { cancel, kvComplete, requestOfDispatch } from '@braess/protocol';
+import { cancel, kvComplete } from '@braess/protocol';
 import { release } from './account.js';
+import { slotOfRequest } from './request-index.js';
 import { charge, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 
 /** The slot of a request that engines know by this number now, else -1. */
 export function slotOfDispatch({ slots, slotOf }: FrontendState, dispatch: number): number {
-  const slot = slotOf.get(requestOfDispatch(dispatch));
-  return slot !== undefined && slots.dispatch[slot] === dispatch ? slot : -1;
+  const slot = slotOfRequest(slotOf, dispatch);
+  return slot >= 0 && slots.dispatch[slot] === dispatch ? slot : -1;
 }
 
 /** The slot of a request whose prompt is still computed and whose decode engine is the sender, else -1. */

@@ -44,6 +44,7 @@ import {
   placeFirst,
   refuseAttempt,
 } from './placement.js';
+import { addRequest, slotOfRequest } from './request-index.js';
 import { requestArrived } from './request-records.js';
 import { fillRequest } from './routing.js';
 import { recordInFlight, settle } from './settle.js';
@@ -125,8 +126,8 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         else placeFirst(desk, state, context, slot);
       },
       cancel: (state: FrontendState, view, context) => {
-        const slot = state.slotOf.get(view.request);
-        if (slot === undefined) {
+        const slot = slotOfRequest(state.slotOf, view.request);
+        if (slot < 0) {
           state.counters.strayReports++; // It ended while the cancel was on its way.
           return;
         }
@@ -134,7 +135,7 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
         drainQueues(desk, state, context);
       },
       deadlinePassed: (state: FrontendState, view, context) => {
-        const slot = state.slotOf.get(view.request) as number;
+        const slot = slotOfRequest(state.slotOf, view.request);
         state.slots.deadlineTimer[slot] = -1;
         abandon(desk, state, context, slot, outcome.timedOut, REASON.timeout);
         drainQueues(desk, state, context);
@@ -287,13 +288,13 @@ interface Submitted {
 
 function takeRequest(state: FrontendState, view: Submitted, context: FrontendContext): number {
   const { slots, slotOf } = state;
-  if (slotOf.has(view.request))
+  if (slotOfRequest(slotOf, view.request) >= 0)
     throw new KernelError(
       'bad-value',
       `request ${view.request} was submitted while it is in flight here; a client may send it again once it is settled`,
     );
   const slot = takeSlot(slots);
-  slotOf.set(view.request, slot);
+  addRequest(slotOf, view.request, slot);
   slots.request[slot] = view.request;
   slots.client[slot] = view.sender;
   slots.stage[slot] = slotStage.waitingFirst;

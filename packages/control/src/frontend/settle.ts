@@ -3,8 +3,9 @@ import { OUTCOME, outcome, REASON, settled } from '@braess/protocol';
 import { noteLoadChange, release } from './account.js';
 import { decodeQueueOf } from './decode-queues.js';
 import { watchOracle } from './oracle-watch.js';
+import { removeRequest } from './request-index.js';
 import { requestEnded, requestInFlight } from './request-records.js';
-import { allCharges, freeSlot, slotStage } from './slots.js';
+import { allCharges, freeSlot, slotStage, slotsInFlight } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 import { removeWaiting } from './waiting-queue.js';
 
@@ -32,7 +33,7 @@ export function settle(
   count(state, ended);
   emitRequest(requestEnded, state, context, slot, recorded(ended), reason, lastTokenNs, maxGapNs);
   if (desk.settings.answerClients) answer(desk, state, context, slot, ended, lastTokenNs);
-  state.slotOf.delete(request);
+  removeRequest(state.slotOf, request);
   freeSlot(slots, slot);
   if (state.endTimer >= 0 && state.slotOf.size === 0) {
     // A paced run need not wait for it.
@@ -46,7 +47,7 @@ export function settle(
 /** What is known of the requests in flight, where the run is cut. */
 export function recordInFlight(state: FrontendState, context: FrontendContext): void {
   state.endTimer = -1;
-  for (const slot of state.slotOf.values()) emitRequest(requestInFlight, state, context, slot, OUTCOME.inFlight, REASON.none, -1, -1);
+  for (const slot of slotsInFlight(state.slots)) emitRequest(requestInFlight, state, context, slot, OUTCOME.inFlight, REASON.none, -1, -1);
 }
 
 function answer(

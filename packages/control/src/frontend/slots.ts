@@ -163,6 +163,11 @@ export function freeSlot(slots: RequestSlots, slot: number): void {
   slots.freeSlots.push(slot);
 }
 
+/** Slots of requests in flight, ascending. */
+export function slotsInFlight({ used, stage }: RequestSlots): number[] {
+  return Array.from({ length: used }, (_, slot) => slot).filter((slot) => stage[slot] !== slotStage.free);
+}
+
 function growSlots(slots: RequestSlots): void {
   const larger = createSlots(slots.capacity * 2);
   for (const key of Object.keys(larger) as (keyof RequestSlots)[]) {

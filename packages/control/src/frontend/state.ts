@@ -9,6 +9,7 @@ import { createEngineColumns, type EngineColumns } from './engines.js';
 import { createFairOrder, type FairOrder } from './fair-order.js';
 import type { FrontendSettings } from './options.js';
 import { createOracleSeen, type OracleSeen } from './oracle-watch.js';
+import { createRequestIndex, type RequestIndex } from './request-index.js';
 import { grownSlots, type RequestSlots } from './slots.js';
 import type { Steering } from './steering.js';
 import { createWaitingQueue, type WaitingQueue } from './waiting-queue.js';
@@ -40,7 +41,7 @@ export interface FrontendState {
   engines: EngineColumns;
   slots: RequestSlots;
   /** Slot by request number. */
-  slotOf: Map<number, number>;
+  slotOf: RequestIndex;
   /** Requests without an engine, and prefilled ones without a decode engine. */
   firstQueue: WaitingQueue;
   decodeQueue: WaitingQueue;
@@ -96,7 +97,7 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
   const state: FrontendState = {
     engines,
     slots: grownSlots(32),
-    slotOf: new Map(),
+    slotOf: createRequestIndex(),
     firstQueue: createWaitingQueue(settings.queue.limit),
     // What is prefilled was let in already; the table of requests in flight bounds it.
     decodeQueue: createWaitingQueue(settings.maxInFlight),
