@@ -1,4 +1,4 @@
-import { type ActorKind, actorKind, KernelError, message } from '@braess/kernel';
+import { type ActorKind, actorKind, KernelError, type MessageView, message } from '@braess/kernel';
 import {
   answerBegun,
   cancel,
@@ -23,13 +23,11 @@ import {
   tierHits,
   tokens,
 } from '@braess/protocol';
-import { policyFailure, thrownFault } from '../policy/policy.js';
-import { isWatched, ViewWatch } from '../policy/untouched.js';
 import { release, replicaLoad, sendReplicaLoad, syncDue, takeReplicaLoad } from './account.js';
 import { assignmentsDue, sendAssignments } from './assignments.js';
-import { waitingRequests } from './decode-queues.js';
 import { completeEarly, dropEarly, earlySlot, slotOfDispatch } from './early-decode.js';
 import { type EngineColumns, engineOf, takeLoadReport } from './engines.js';
+import { mayEnter } from './entrance.js';
 import { decideWaiting } from './joint.js';
 import { type FrontendOptions, frontendSettings } from './options.js';
 import { judgeOracle, takeKnowledge, watchOracle } from './oracle-watch.js';
@@ -46,7 +44,6 @@ import {
 } from './placement.js';
 import { addRequest, slotOfRequest } from './request-index.js';
 import { requestArrived } from './request-records.js';
-import { fillRequest } from './routing.js';
 import { recordInFlight, settle } from './settle.js';
 import { charge, slotStage, takeSlot } from './slots.js';
 import {
@@ -111,168 +108,215 @@ export function createFrontendKind(options: FrontendOptions): FrontendKind {
     streams: frontendStreams,
     state: (setup: FrontendSetup | undefined) => createFrontendState(settings, setup),
     on: {
-      submit: (state: FrontendState, view, context) => {
-        const slot = takeRequest(state, view, context);
-        const { counters } = state;
-        counters.submitted++;
-        if (state.endTimer < 0 && settings.endNs < Number.POSITIVE_INFINITY)
-          state.endTimer = context.timer(endDue, Math.max(0, settings.endNs - 1 - context.now));
-        watchArrival(settings, state, context);
-        watchOracle(desk, state, context);
-        if (settings.recordArrivals) context.emit(requestArrived, view.request, view.tenant, view.inputTokens, view.priority);
-        if (state.slotOf.size > settings.maxInFlight) settle(desk, state, context, slot, outcome.rejected, REASON.queueFull);
-        else if (settings.admission !== undefined && !mayEnter(desk, state, context, slot))
-          settle(desk, state, context, slot, outcome.rejected, REASON.admission);
-        else placeFirst(desk, state, context, slot);
-      },
-      cancel: (state: FrontendState, view, context) => {
-        const slot = slotOfRequest(state.slotOf, view.request);
-        if (slot < 0) {
-          state.counters.strayReports++; // It ended while the cancel was on its way.
-          return;
-        }
-        abandon(desk, state, context, slot, outcome.cancelled, REASON.cancelled);
-        drainQueues(desk, state, context);
-      },
-      deadlinePassed: (state: FrontendState, view, context) => {
-        const slot = slotOfRequest(state.slotOf, view.request);
-        state.slots.deadlineTimer[slot] = -1;
-        abandon(desk, state, context, slot, outcome.timedOut, REASON.timeout);
-        drainQueues(desk, state, context);
-      },
-      tierHits: (state: FrontendState, view) => {
-        const slot = slotAt(state, view.request, view.sender);
-        if (slot < 0) return;
-        const hits = 4 * slot;
-        state.slots.hitTokens[hits + 1] = view.hitTokensG2;
-        state.slots.hitTokens[hits + 2] = view.hitTokensG3;
-        state.slots.hitTokens[hits + 3] = view.hitTokensG4;
-      },
-      prefillBegun: (state: FrontendState, view, context) => {
-        const slot = slotAt(state, view.request, view.sender);
-        if (slot >= 0 && state.slots.early[slot] === 0) placeEarly(desk, state, context, slot);
-      },
-      prefilled: (state: FrontendState, view, context) => {
-        const slot = slotAt(state, view.request, view.sender);
-        if (slot < 0) return;
-        notePrefilled(state, slot, view.startNs, view.endNs, view.hitTokens);
-        const { slots } = state;
-        slots.avoidEngine[slot] = -1;
-        if (settings.firstTokenAt === 'prefill') noteFirstToken(settings, state, context, slot, view.endNs);
-        release(desk, state, slot, charge.prefillTokens | charge.prefillEngine);
-        if (!completeEarly(desk, state, context, slot)) placeDecode(desk, state, context, slot);
-        drainQueues(desk, state, context);
-      },
-      answerBegun: (state: FrontendState, view, context) => {
-        const slot = slotAt(state, view.request, view.sender);
-        if (slot < 0) return;
-        notePrefilled(state, slot, view.startNs, view.atNs, view.hitTokens);
-        noteFirstToken(settings, state, context, slot, view.atNs);
-        release(desk, state, slot, charge.prefillTokens);
-        drainQueues(desk, state, context);
-      },
-      kvArrived: (state: FrontendState, view) => {
-        const slot = slotAt(state, view.request, view.sender);
-        if (slot >= 0) release(desk, state, slot, charge.transfer);
-      },
-      firstToken: (state: FrontendState, view, context) => {
-        const slot = slotAt(state, view.request, view.sender);
-        if (slot < 0) return;
-        if (settings.firstTokenAt === 'decode') noteFirstToken(settings, state, context, slot, view.atNs);
-        const { slots } = state;
-        slots.transferStartNs[slot] = view.transferStartNs;
-        slots.transferEndNs[slot] = view.transferEndNs;
-        slots.transferBytes[slot] = view.transferBytes;
-        slots.networkTier[slot] = view.networkTier;
-        release(desk, state, slot, charge.transfer);
-        judgeOracle(desk, state, context, slot);
-      },
-      tokens: (state: FrontendState, view, context) => {
-        const slot = slotAt(state, view.request, view.sender);
-        if (slot < 0) return;
-        state.slots.generatedTokens[slot] = view.count;
-        if (settings.streamTokens)
-          context.send(state.slots.client[slot]!, tokens, settings.clientDelayNs, state.slots.request[slot]!, view.count, view.atNs);
-      },
-      finished: (state: FrontendState, view, context) => {
-        const early = earlySlot(state, view.request, view.sender);
-        if (early >= 0) {
-          dropEarly(desk, state, context, early, false);
-          drainQueues(desk, state, context);
-          return;
-        }
-        const slot = slotAt(state, view.request, view.sender);
-        // An engine may confirm a cancel: the request was settled when the cancel was sent.
-        if (slot < 0 || view.outcome === outcome.cancelled) return;
-        if (view.outcome === outcome.completed) {
-          state.slots.generatedTokens[slot] = view.outputTokens;
-          state.slots.preemptions[slot] = view.preemptions;
-          settle(desk, state, context, slot, outcome.completed, REASON.none, view.lastTokenNs, view.maxGapNs);
-        } else loseAttempt(desk, state, context, slot, view.outcome === outcome.transferLost ? REASON.transferLost : REASON.workerLost);
-        drainQueues(desk, state, context);
-      },
-      refused: (state: FrontendState, view, context) => {
-        const early = earlySlot(state, view.request, view.sender);
-        if (early >= 0) {
-          dropEarly(desk, state, context, early, false);
-          return;
-        }
-        const slot = slotAt(state, view.request, view.sender);
-        if (slot < 0) return;
-        refuseAttempt(desk, state, context, slot, engineOf(state.engines, view.sender), view.reason);
-        drainQueues(desk, state, context);
-      },
-      kvEvents: (state: FrontendState, view) => {
-        const { engines, counters } = state;
-        if (state.telemetryLost) counters.droppedReports++;
-        if (state.telemetryLost || settings.overlap === undefined) return;
-        const engine = engineOf(engines, view.sender);
-        const before = engines.kvSequence[engine]!;
-        if (before >= 0 && view.sequence !== before + 1) counters.kvEventGaps++;
-        engines.kvSequence[engine] = view.sequence;
-        settings.overlap.apply(state.overlap, engine, view.body);
-      },
-      loadReport: (state: FrontendState, view, context) => {
-        if (state.telemetryLost) state.counters.droppedReports++;
-        else takeLoadReport(state.engines, engineOf(state.engines, view.sender), view, context.now);
-      },
-      oracleKnowledge: (state: FrontendState, view, context) => {
-        if (state.telemetryLost) state.counters.droppedReports++;
-        else takeKnowledge(desk, state, context, view.body.knowledge, view.madeAtNs);
-      },
-      decodeDue: (state: FrontendState, view, context) => {
-        if (view.turn === state.decodeTurn) decideWaiting(desk, state, context);
-      },
-      engineState: (state: FrontendState, view, context) => {
-        const engine = engineOf(state.engines, view.sender);
-        state.engines.role[engine] = view.role;
-        state.engines.status[engine] = view.status;
-        listCandidates(state);
-        if (view.status === engineStatus.dead || view.status === engineStatus.off) {
-          if (settings.overlap !== undefined) settings.overlap.clear(state.overlap, engine);
-          state.engines.kvSequence[engine] = -1;
-          // One that is off had drained: it refuses what is still on its way to it.
-          if (view.status === engineStatus.dead) loseEngine(desk, state, context, engine);
-        }
-        drainQueues(desk, state, context);
-      },
-      setTelemetryLoss: (state: FrontendState, view) => {
-        state.telemetryLost = view.lost === 1;
-      },
-      replicaLoad: (state: FrontendState, view, context) => {
-        takeReplicaLoad(state, view.sender, view.body);
-        drainQueues(desk, state, context);
-      },
-      syncDue: (state: FrontendState, _view, context) => sendReplicaLoad(desk, state, context),
-      endDue: (state: FrontendState, _view, context) => recordInFlight(state, context),
-      scrape: (state: FrontendState, view, context) => answerScrape(settings, state, context, view.round),
-      setRouterParameters: (state: FrontendState, view) => {
-        Object.assign(state, ownParameters(settings, view.body.parameters));
-      },
-      assignmentsDue: (state: FrontendState, _view, context) =>
-        sendAssignments(state.assigned, settings.assignmentListener as NonNullable<typeof settings.assignmentListener>, context),
+      ...clientHandlers(desk),
+      ...progressHandlers(desk),
+      ...endHandlers(desk),
+      ...viewHandlers(desk),
+      ...decisionHandlers(desk),
     },
   });
+}
+
+type Handlers<Name extends keyof typeof messages> = {
+  readonly [Each in Name]: (state: FrontendState, view: MessageView<(typeof messages)[Each]>, context: FrontendContext) => void;
+};
+
+/** What clients send, and how long they wait. */
+function clientHandlers(desk: FrontendDesk): Handlers<'submit' | 'cancel' | 'deadlinePassed'> {
+  const { settings } = desk;
+  return {
+    submit: (state, view, context) => {
+      const slot = takeRequest(state, view, context);
+      const { counters } = state;
+      counters.submitted++;
+      if (state.endTimer < 0 && settings.endNs < Number.POSITIVE_INFINITY)
+        state.endTimer = context.timer(endDue, Math.max(0, settings.endNs - 1 - context.now));
+      watchArrival(settings, state, context);
+      watchOracle(desk, state, context);
+      if (settings.recordArrivals) context.emit(requestArrived, view.request, view.tenant, view.inputTokens, view.priority);
+      if (state.slotOf.size > settings.maxInFlight) settle(desk, state, context, slot, outcome.rejected, REASON.queueFull);
+      else if (settings.admission !== undefined && !mayEnter(desk, state, context, slot))
+        settle(desk, state, context, slot, outcome.rejected, REASON.admission);
+      else placeFirst(desk, state, context, slot);
+    },
+    cancel: (state, view, context) => {
+      const slot = slotOfRequest(state.slotOf, view.request);
+      if (slot < 0) {
+        state.counters.strayReports++; // It ended while the cancel was on its way.
+        return;
+      }
+      abandon(desk, state, context, slot, outcome.cancelled, REASON.cancelled);
+      drainQueues(desk, state, context);
+    },
+    deadlinePassed: (state, view, context) => {
+      const slot = slotOfRequest(state.slotOf, view.request);
+      state.slots.deadlineTimer[slot] = -1;
+      abandon(desk, state, context, slot, outcome.timedOut, REASON.timeout);
+      drainQueues(desk, state, context);
+    },
+  };
+}
+
+/** How far engines are with a request. */
+function progressHandlers(
+  desk: FrontendDesk,
+): Handlers<'prefillBegun' | 'prefilled' | 'answerBegun' | 'tierHits' | 'firstToken' | 'kvArrived' | 'tokens'> {
+  const { settings } = desk;
+  return {
+    prefillBegun: (state, view, context) => {
+      const slot = slotAt(state, view.request, view.sender);
+      if (slot >= 0 && state.slots.early[slot] === 0) placeEarly(desk, state, context, slot);
+    },
+    prefilled: (state, view, context) => {
+      const slot = slotAt(state, view.request, view.sender);
+      if (slot < 0) return;
+      notePrefilled(state, slot, view.startNs, view.endNs, view.hitTokens);
+      const { slots } = state;
+      slots.avoidEngine[slot] = -1;
+      if (settings.firstTokenAt === 'prefill') noteFirstToken(settings, state, context, slot, view.endNs);
+      release(desk, state, slot, charge.prefillTokens | charge.prefillEngine);
+      if (!completeEarly(desk, state, context, slot)) placeDecode(desk, state, context, slot);
+      drainQueues(desk, state, context);
+    },
+    answerBegun: (state, view, context) => {
+      const slot = slotAt(state, view.request, view.sender);
+      if (slot < 0) return;
+      notePrefilled(state, slot, view.startNs, view.atNs, view.hitTokens);
+      noteFirstToken(settings, state, context, slot, view.atNs);
+      release(desk, state, slot, charge.prefillTokens);
+      drainQueues(desk, state, context);
+    },
+    tierHits: (state, view) => {
+      const slot = slotAt(state, view.request, view.sender);
+      if (slot < 0) return;
+      const hits = 4 * slot;
+      state.slots.hitTokens[hits + 1] = view.hitTokensG2;
+      state.slots.hitTokens[hits + 2] = view.hitTokensG3;
+      state.slots.hitTokens[hits + 3] = view.hitTokensG4;
+    },
+    firstToken: (state, view, context) => {
+      const slot = slotAt(state, view.request, view.sender);
+      if (slot < 0) return;
+      if (settings.firstTokenAt === 'decode') noteFirstToken(settings, state, context, slot, view.atNs);
+      const { slots } = state;
+      slots.transferStartNs[slot] = view.transferStartNs;
+      slots.transferEndNs[slot] = view.transferEndNs;
+      slots.transferBytes[slot] = view.transferBytes;
+      slots.networkTier[slot] = view.networkTier;
+      release(desk, state, slot, charge.transfer);
+      judgeOracle(desk, state, context, slot);
+    },
+    kvArrived: (state, view) => {
+      const slot = slotAt(state, view.request, view.sender);
+      if (slot >= 0) release(desk, state, slot, charge.transfer);
+    },
+    tokens: (state, view, context) => {
+      const slot = slotAt(state, view.request, view.sender);
+      if (slot < 0) return;
+      state.slots.generatedTokens[slot] = view.count;
+      if (settings.streamTokens)
+        context.send(state.slots.client[slot]!, tokens, settings.clientDelayNs, state.slots.request[slot]!, view.count, view.atNs);
+    },
+  };
+}
+
+/** An engine is done with a request, or does not take it. */
+function endHandlers(desk: FrontendDesk): Handlers<'finished' | 'refused'> {
+  return {
+    finished: (state, view, context) => {
+      const early = earlySlot(state, view.request, view.sender);
+      if (early >= 0) {
+        dropEarly(desk, state, context, early, false);
+        drainQueues(desk, state, context);
+        return;
+      }
+      const slot = slotAt(state, view.request, view.sender);
+      // An engine may confirm a cancel: the request was settled when the cancel was sent.
+      if (slot < 0 || view.outcome === outcome.cancelled) return;
+      if (view.outcome === outcome.completed) {
+        state.slots.generatedTokens[slot] = view.outputTokens;
+        state.slots.preemptions[slot] = view.preemptions;
+        settle(desk, state, context, slot, outcome.completed, REASON.none, view.lastTokenNs, view.maxGapNs);
+      } else loseAttempt(desk, state, context, slot, view.outcome === outcome.transferLost ? REASON.transferLost : REASON.workerLost);
+      drainQueues(desk, state, context);
+    },
+    refused: (state, view, context) => {
+      const early = earlySlot(state, view.request, view.sender);
+      if (early >= 0) {
+        dropEarly(desk, state, context, early, false);
+        return;
+      }
+      const slot = slotAt(state, view.request, view.sender);
+      if (slot < 0) return;
+      refuseAttempt(desk, state, context, slot, engineOf(state.engines, view.sender), view.reason);
+      drainQueues(desk, state, context);
+    },
+  };
+}
+
+/** What the frontend sees of engines, network and other frontends. */
+function viewHandlers(
+  desk: FrontendDesk,
+): Handlers<'kvEvents' | 'loadReport' | 'oracleKnowledge' | 'engineState' | 'setTelemetryLoss' | 'replicaLoad' | 'syncDue'> {
+  const { settings } = desk;
+  return {
+    kvEvents: (state, view) => {
+      const { engines, counters } = state;
+      if (state.telemetryLost) counters.droppedReports++;
+      if (state.telemetryLost || settings.overlap === undefined) return;
+      const engine = engineOf(engines, view.sender);
+      const before = engines.kvSequence[engine]!;
+      if (before >= 0 && view.sequence !== before + 1) counters.kvEventGaps++;
+      engines.kvSequence[engine] = view.sequence;
+      settings.overlap.apply(state.overlap, engine, view.body);
+    },
+    loadReport: (state, view, context) => {
+      if (state.telemetryLost) state.counters.droppedReports++;
+      else takeLoadReport(state.engines, engineOf(state.engines, view.sender), view, context.now);
+    },
+    oracleKnowledge: (state, view, context) => {
+      if (state.telemetryLost) state.counters.droppedReports++;
+      else takeKnowledge(desk, state, context, view.body.knowledge, view.madeAtNs);
+    },
+    engineState: (state, view, context) => {
+      const engine = engineOf(state.engines, view.sender);
+      state.engines.role[engine] = view.role;
+      state.engines.status[engine] = view.status;
+      listCandidates(state);
+      if (view.status === engineStatus.dead || view.status === engineStatus.off) {
+        if (settings.overlap !== undefined) settings.overlap.clear(state.overlap, engine);
+        state.engines.kvSequence[engine] = -1;
+        // One that is off had drained: it refuses what is still on its way to it.
+        if (view.status === engineStatus.dead) loseEngine(desk, state, context, engine);
+      }
+      drainQueues(desk, state, context);
+    },
+    setTelemetryLoss: (state, view) => {
+      state.telemetryLost = view.lost === 1;
+    },
+    replicaLoad: (state, view, context) => {
+      takeReplicaLoad(state, view.sender, view.body);
+      drainQueues(desk, state, context);
+    },
+    syncDue: (state, _view, context) => sendReplicaLoad(desk, state, context),
+  };
+}
+
+/** Decisions that were put off, and what others may know or set of them. */
+function decisionHandlers(desk: FrontendDesk): Handlers<'decodeDue' | 'scrape' | 'setRouterParameters' | 'assignmentsDue' | 'endDue'> {
+  const { settings } = desk;
+  return {
+    decodeDue: (state, view, context) => {
+      if (view.turn === state.decodeTurn) decideWaiting(desk, state, context);
+    },
+    scrape: (state, view, context) => answerScrape(settings, state, context, view.round),
+    setRouterParameters: (state, view) => {
+      Object.assign(state, ownParameters(settings, view.body.parameters));
+    },
+    assignmentsDue: (state, _view, context) =>
+      sendAssignments(state.assigned, settings.assignmentListener as NonNullable<typeof settings.assignmentListener>, context),
+    endDue: (state, _view, context) => recordInFlight(state, context),
+  };
 }
 
 interface Submitted {
@@ -308,26 +352,6 @@ function takeRequest(state: FrontendState, view: Submitted, context: FrontendCon
   if (view.deadlineNs >= 0)
     slots.deadlineTimer[slot] = context.timer(deadlinePassed, Math.max(0, view.deadlineNs - context.now), view.request);
   return slot;
-}
-
-function mayEnter(desk: FrontendDesk, state: FrontendState, context: FrontendContext, slot: number): boolean {
-  const admission = desk.settings.admission as NonNullable<typeof desk.settings.admission>;
-  const { engines, slotOf } = state;
-  fillRequest(desk, state, context, slot);
-  desk.context = context;
-  const view = { nowNs: context.now, inFlight: slotOf.size - 1, waiting: waitingRequests(state), engines };
-  const asked = `whether to admit request ${desk.request.request}`;
-  const watch = isWatched(admission, desk.request.request) ? new ViewWatch({ view, request: desk.request }) : undefined;
-  let answer: unknown;
-  try {
-    answer = admission.policy.admit(view, desk.request, admission.parameters, state.admission, desk.random.admission);
-  } catch (thrown) {
-    throw policyFailure(admission, asked, thrownFault(thrown), thrown);
-  }
-  const written = watch?.written();
-  if (written !== undefined) throw policyFailure(admission, asked, written);
-  if (typeof answer !== 'boolean') throw policyFailure(admission, asked, `returned ${String(answer)}; return true or false`);
-  return answer;
 }
 
 /** The slot of a request that the sender is working on, or -1 for a late report: the request is over, has moved to another engine, or was sent there anew. */
