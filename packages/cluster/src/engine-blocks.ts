@@ -9,6 +9,7 @@ import {
   createKvEventBuffer,
   evictCached,
   freeBlocks,
+  KV_REMOVED,
   type KvEventBuffer,
   matchPrefix,
   openSequence,
@@ -148,6 +149,20 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
       taken.blocks.set(events.blocks.subarray(0, length));
       clearKvEvents(events);
       return taken;
+    },
+    takeRemovals({ events }, into) {
+      if (events === null) return 0;
+      const { kinds, identities, length } = events;
+      let removed = 0;
+      for (let row = 0; row < length; row++) {
+        if (kinds[row] !== KV_REMOVED) return -1;
+        const identity = identities[row] as number;
+        if (identity <= 0) continue;
+        if (removed === into.length) return -1;
+        into[removed++] = identity;
+      }
+      clearKvEvents(events);
+      return removed;
     },
   };
 }

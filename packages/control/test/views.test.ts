@@ -23,6 +23,7 @@ const setIndex: OverlapIndex<Set<number>[]> = {
   apply: (state, engine, { identities }) => {
     for (const identity of identities) state[engine]?.add(identity);
   },
+  remove: (state, engine, identity) => state[engine]?.delete(identity),
   overlap: (state, chain, counts) => {
     for (const [engine, held] of state.entries()) {
       let blocks = 0;

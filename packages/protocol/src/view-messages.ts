@@ -17,6 +17,15 @@ export interface KvEventColumns {
 /** engine -> frontend: KV events, late by the control delay and the reporting period. `sequence` lets a gap be noticed. */
 export const kvEvents = message('kvEvents', ['engine', 'sequence'], body<KvEventColumns>());
 
+/**
+ * engine -> frontend: KV events that are nothing but a few blocks that can no longer be found, in order, 0 where there are fewer; in one sequence with
+ * `kvEvents`. An engine with a full cache has a message for most of its passes, which needs no body so.
+ */
+export const kvRemoved = message('kvRemoved', ['sequence', 'block0', 'block1', 'block2', 'block3', 'block4']);
+
+/** Blocks that one `kvRemoved` names at most. */
+export const kvRemovedBlocks = 5;
+
 /** engine -> frontend (and planner): the engine's load when it was sent. Tokens queued for prefill, sequences running and waiting, KV blocks. */
 export const loadReport = message('loadReport', [
   'engine',

@@ -8,6 +8,7 @@ import {
   firstToken,
   kvArrived,
   kvEvents,
+  kvRemoved,
   loadReport,
   oracleKnowledge,
   outcome,
@@ -29,6 +30,7 @@ import { completeEarly, dropEarly, earlySlot, slotOfDispatch } from './early-dec
 import { type EngineColumns, engineOf, takeLoadReport } from './engines.js';
 import { mayEnter } from './entrance.js';
 import { decideWaiting } from './joint.js';
+import { takeKvEvents, takeKvRemoved } from './kv-reports.js';
 import { type FrontendOptions, frontendSettings } from './options.js';
 import { judgeOracle, takeKnowledge, watchOracle } from './oracle-watch.js';
 import {
@@ -78,6 +80,7 @@ const messages = {
   finished,
   refused,
   kvEvents,
+  kvRemoved,
   loadReport,
   oracleKnowledge,
   decodeDue,
@@ -257,19 +260,11 @@ function endHandlers(desk: FrontendDesk): Handlers<'finished' | 'refused'> {
 /** What the frontend sees of engines, network and other frontends. */
 function viewHandlers(
   desk: FrontendDesk,
-): Handlers<'kvEvents' | 'loadReport' | 'oracleKnowledge' | 'engineState' | 'setTelemetryLoss' | 'replicaLoad' | 'syncDue'> {
+): Handlers<'kvEvents' | 'kvRemoved' | 'loadReport' | 'oracleKnowledge' | 'engineState' | 'setTelemetryLoss' | 'replicaLoad' | 'syncDue'> {
   const { settings } = desk;
   return {
-    kvEvents: (state, view) => {
-      const { engines, counters } = state;
-      if (state.telemetryLost) counters.droppedReports++;
-      if (state.telemetryLost || settings.overlap === undefined) return;
-      const engine = engineOf(engines, view.sender);
-      const before = engines.kvSequence[engine]!;
-      if (before >= 0 && view.sequence !== before + 1) counters.kvEventGaps++;
-      engines.kvSequence[engine] = view.sequence;
-      settings.overlap.apply(state.overlap, engine, view.body);
-    },
+    kvEvents: (state, view) => takeKvEvents(settings, state, view),
+    kvRemoved: (state, view) => takeKvRemoved(settings, state, view),
     loadReport: (state, view, context) => {
       if (state.telemetryLost) state.counters.droppedReports++;
       else takeLoadReport(state.engines, engineOf(state.engines, view.sender), view, context.now);

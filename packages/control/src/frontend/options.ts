@@ -16,6 +16,8 @@ import { anyHealth, type OracleHealth } from './oracle-watch.js';
 export interface OverlapIndex<State = unknown> {
   createState(engines: number): State;
   apply(state: State, engine: number, events: KvEventColumns): void;
+  /** The same for one removed block. */
+  remove(state: State, engine: number, identity: number): void;
   /** Writes the number of leading blocks of the chain that each engine holds to `counts[engine]`, for every engine. */
   overlap(state: State, chain: Float64Array, counts: Int32Array): void;
   /** Forgets an engine's blocks: it died. */

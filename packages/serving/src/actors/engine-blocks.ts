@@ -25,6 +25,11 @@ export interface EngineBlocks<Pool> extends BlockAccounting<Pool> {
   pendingEvents?(pool: Pool): number;
   /** Takes the waiting KV events out, as columns of their own (kinds are `kvEventKind` of the protocol). */
   takeEvents?(pool: Pool): KvEventColumns;
+  /**
+   * Takes the waiting KV events out if they tell of nothing but removed blocks, of which at most `into.length` can be looked up: writes the identities of those
+   * and returns how many there are. Otherwise returns -1, with nothing changed.
+   */
+  takeRemovals?(pool: Pool, into: Float64Array): number;
 }
 
 /** Blocks that are only counted: no prefix cache, no events. */

@@ -1,11 +1,23 @@
 import type { ActorId, Context } from '@braess/kernel';
-import { engineRole, engineState, engineStatus, type KvEventColumns, kvEventKind, kvEvents, loadReport, offload } from '@braess/protocol';
+import {
+  engineRole,
+  engineState,
+  engineStatus,
+  type KvEventColumns,
+  kvEventKind,
+  kvEvents,
+  kvRemoved,
+  kvRemovedBlocks,
+  loadReport,
+  offload,
+} from '@braess/protocol';
 import { growthAhead } from '../engine.js';
 import { liveRequests, passKind } from '../engine-state.js';
 import type { EngineEvents } from '../events.js';
 import { createCurve, decodeCurve } from '../timing.js';
 import { expectedExperts } from '../timing-roofline.js';
 import type { EngineActorState, EngineTotals } from './engine-actor-state.js';
+import type { EngineTiers } from './engine-options.js';
 import { engineCounts, engineLoad, engineWork, itlGaps, timingLookups } from './engine-records.js';
 import {
   type EngineScope,
@@ -183,10 +195,17 @@ export function tendEvents<Pool>(scope: EngineScope<Pool>, state: EngineActorSta
 }
 
 export function sendEvents<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, extraNs: number): void {
-  if (scope.options.blocks.pendingEvents!(state.engine.pool) === 0) return;
-  const taken = scope.options.blocks.takeEvents!(state.engine.pool);
-  if (state.tiers.length > 0) sendOffload(scope, state, context, taken);
+  const { blocks } = scope.options;
+  const { pool } = state.engine;
+  if (blocks.pendingEvents!(pool) === 0) return;
   const to = scope.eventsTo.list;
+  const removed = offloadNow(scope, state) === 'on-eviction' ? -1 : (blocks.takeRemovals?.(pool, removedBlocks) ?? -1);
+  if (removed >= 0) {
+    if (removed > 0 && to.length > 0) sendRemoved(scope, state, context, extraNs, removed);
+    return;
+  }
+  const taken = blocks.takeEvents!(pool);
+  sendOffload(scope, state, context, taken);
   const named = namedRows(taken);
   if (to.length === 0 || named === 0) return;
   const sequence = state.kvSequence++;
@@ -196,6 +215,25 @@ export function sendEvents<Pool>(scope: EngineScope<Pool>, state: EngineActorSta
     const columns = named === taken.kinds.length && index === to.length - 1 ? taken : copyNamed(taken, named);
     context.sendBody(to[index] as ActorId, kvEvents, scope.options.controlDelayNs + extraNs, columns, context.self, sequence);
   }
+}
+
+/** Reused; never state. */
+const removedBlocks = new Float64Array(kvRemovedBlocks);
+
+/** The first `removed` of `removedBlocks` are gone, and that is all there is to tell. */
+function sendRemoved<Pool>(
+  scope: EngineScope<Pool>,
+  state: EngineActorState<Pool>,
+  context: Context,
+  extraNs: number,
+  removed: number,
+): void {
+  const sequence = state.kvSequence++;
+  if (state.telemetryLost) return;
+  removedBlocks.fill(0, removed);
+  const [block0, block1, block2, block3, block4] = removedBlocks as unknown as [number, number, number, number, number];
+  for (const to of scope.eventsTo.list)
+    context.send(to as ActorId, kvRemoved, scope.options.controlDelayNs + extraNs, sequence, block0, block1, block2, block3, block4);
 }
 
 /** Rows a router can use: not those of blocks that nobody can look up (how they are grouped depends on when the engine was looked at). */
@@ -226,11 +264,15 @@ function copyNamed(columns: KvEventColumns, rows: number): KvEventColumns {
   return copy;
 }
 
+/** What is copied down to the first tier now. A decode engine's blocks came from where they are kept already. */
+function offloadNow<Pool>({ options: { tiers } }: EngineScope<Pool>, state: EngineActorState<Pool>): EngineTiers['offload'] {
+  return tiers === undefined || state.tiers.length === 0 || state.engine.role === engineRole.decode ? 'never' : tiers.offload;
+}
+
 /** Copies to the first tier what was stored (write-through) or evicted since the last time. */
 function sendOffload<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, columns: KvEventColumns): void {
   const tiers = scope.options.tiers;
-  // A decode engine's blocks came from where they are kept already.
-  if (tiers === undefined || tiers.offload === 'never' || state.engine.role === engineRole.decode) return;
+  if (tiers === undefined || offloadNow(scope, state) === 'never') return;
   const wanted = tiers.offload === 'write-through' ? kvEventKind.stored : kvEventKind.removed;
   const { kinds } = columns;
   let named = 0;
