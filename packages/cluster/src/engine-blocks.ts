@@ -1,5 +1,6 @@
 import { KernelError } from '@braess/kernel';
 import {
+  anonymousLead,
   availableBlocks,
   type BlockPool,
   clearBlockPool,
@@ -69,6 +70,7 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
     },
     available: (state) => availableBlocks(state.pool),
     free: (state) => freeBlocks(state.pool),
+    anonymousLead: (state, limit) => anonymousLead(state.pool.cache, limit),
     admit(state, slot, tokens) {
       const { pool } = state;
       const chain = state.chains[slot] ?? nothing;
@@ -150,18 +152,19 @@ export function poolBlocks(options: EngineBlocksOptions): EngineBlocks<EnginePoo
       clearKvEvents(events);
       return taken;
     },
-    takeRemovals({ events }, into) {
+    takeRemovals({ events }, named) {
       if (events === null) return 0;
-      const { kinds, identities, length } = events;
+      const { kinds, identities, blocks, length } = events;
       let removed = 0;
+      let count = 0;
       for (let row = 0; row < length; row++) {
-        if (kinds[row] !== KV_REMOVED) return -1;
         const identity = identities[row] as number;
-        if (identity <= 0) continue;
-        if (removed === into.length) return -1;
-        into[removed++] = identity;
+        if (kinds[row] !== KV_REMOVED || (identity > 0 && count === named.length)) return -1;
+        removed += blocks[row] as number;
+        if (identity > 0) named[count++] = identity;
       }
       clearKvEvents(events);
+      named.fill(0, count);
       return removed;
     },
   };

@@ -256,6 +256,15 @@ function evictOldest(cache: BlockCache, lru: LruState, count: number, events: Kv
   if (anonymous > 0 && events !== null) pushKvEvent(events, KV_REMOVED, 0, 0, anonymous);
 }
 
+/** Blocks that are evicted before the first that can be looked up, counted up to `limit`. Only the default policy says; others 0. */
+export function anonymousLead(cache: BlockCache, limit: number): number {
+  if (!cache.isLru) return 0;
+  const { oldest, next } = cache.policyState as LruState;
+  let lead = 0;
+  for (let node = oldest; node >= 0 && lead < limit && cache.identity[node]! <= 0; node = next[node]!) lead += cache.blocks[node]!;
+  return Math.min(lead, limit);
+}
+
 /** Drops everything, references or not. */
 export function clearBlockCache(cache: BlockCache): void {
   Object.assign(cache, createBlockCache(cache.capacityBlocks, cache.policyName, cache.parameters));

@@ -9,6 +9,9 @@ export interface BlockList {
 /** engine -> tier actor: copy these blocks down (write-through or on eviction). */
 export const offload = message('offload', ['blocks', 'transferBytes'], body<BlockList>());
 
+/** The same for evicted blocks of which few are named (0 where there are fewer): without a body, as an engine with a full cache evicts in most of its passes. */
+export const offloadFew = message('offloadFew', ['blocks', 'transferBytes', 'block0', 'block1', 'block2', 'block3']);
+
 /** engine -> tier actor: which leading blocks of a chain from `from` on do you hold? `question` names the answer. */
 export const lookup = message('lookup', ['question', 'from'], body<{ readonly chain: Float64Array }>());
 

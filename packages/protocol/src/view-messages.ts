@@ -21,10 +21,10 @@ export const kvEvents = message('kvEvents', ['engine', 'sequence'], body<KvEvent
  * engine -> frontend: KV events that are nothing but a few blocks that can no longer be found, in order, 0 where there are fewer; in one sequence with
  * `kvEvents`. An engine with a full cache has a message for most of its passes, which needs no body so.
  */
-export const kvRemoved = message('kvRemoved', ['sequence', 'block0', 'block1', 'block2', 'block3', 'block4']);
+export const kvRemoved = message('kvRemoved', ['sequence', 'block0', 'block1', 'block2', 'block3']);
 
-/** Blocks that one `kvRemoved` names at most. */
-export const kvRemovedBlocks = 5;
+/** Blocks that one `kvRemoved`, or one `offloadFew`, names at most. */
+export const fewBlocks = 4;
 
 /** engine -> frontend (and planner): the engine's load when it was sent. Tokens queued for prefill, sequences running and waiting, KV blocks. */
 export const loadReport = message('loadReport', [

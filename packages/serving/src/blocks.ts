@@ -7,6 +7,8 @@ export interface BlockAccounting<Pool> {
   available(pool: Pool): number;
   /** Blocks that growth can take without evicting anything, at most `available`; needed where evictions are told at their true times. */
   free?(pool: Pool): number;
+  /** Blocks that are evicted before the first that can be looked up, counted up to `limit`; optional, less is always true. */
+  anonymousLead?(pool: Pool, limit: number): number;
   /**
    * Takes all blocks for `tokens` tokens of a request and returns how many leading tokens are already there (0 when none; the engine lowers it
    * to whole blocks below `tokens`), or {@link blocksRefused} and no change when they are not available.
@@ -18,6 +20,12 @@ export interface BlockAccounting<Pool> {
   computed?(pool: Pool, requestId: number, tokens: number): void;
   /** Gives back all blocks of a request: the `blocks` it holds, `tokens` of KV in them. */
   release(pool: Pool, requestId: number, blocks: number, tokens: number): void;
+}
+
+/** Blocks that growth can take without an eviction that is heard of, counted up to `limit`: one of a block that can be looked up, or any. */
+export function quietGrowth<Pool>(blocks: BlockAccounting<Pool>, pool: Pool, heard: 'named' | 'any', limit: number): number {
+  const free = blocks.free?.(pool) ?? 0;
+  return heard === 'any' || free >= limit ? free : free + (blocks.anonymousLead?.(pool, limit - free) ?? 0);
 }
 
 export const blocksRefused = -1;

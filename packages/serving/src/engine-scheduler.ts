@@ -1,5 +1,5 @@
 import { engineRole } from '@braess/protocol';
-import { type BlockAccounting, blocksRefused } from './blocks.js';
+import { type BlockAccounting, blocksRefused, quietGrowth } from './blocks.js';
 import { dropCancelled, endPrompts, leaveDecode } from './engine-passes.js';
 import { computedTokens, type EngineState, generatedTokens, heldBlocks, passKind, slotState } from './engine-state.js';
 import { addEvent, addStretch, type EngineEvents, engineEvent } from './events.js';
@@ -315,19 +315,27 @@ function stretchPasses<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<
   const passes = Math.min(engine.nextFinishPass - engine.passCount, engine.curve.validPasses - engine.passesDone);
   const size = engine.rules.blockTokens;
   if (engine.rules.blockEvents) return Math.min(passes, passesToBlock(engine, passes));
-  let free = engine.rules.exactEvictions === true ? growthFree(engine, blocks) : blocks.available(engine.pool);
-  if (free >= Math.ceil(passes / size) * engine.decodeCount) return passes;
-  for (let ahead = 1; ahead < passes; ahead++) {
-    free -= engine.blockResidues[(engine.passCount + ahead) % size]!;
+  const { decodeCount, blockResidues, passCount } = engine;
+  const most = Math.ceil(passes / size) * decodeCount;
+  let free = blocksAhead(engine, blocks, most);
+  if (free >= most) return passes;
+  // Every `size` passes each request takes one.
+  const rounds = Math.floor(free / decodeCount);
+  free -= rounds * decodeCount;
+  for (let ahead = rounds * size + 1; ahead < passes; ahead++) {
+    free -= blockResidues[(passCount + ahead) % size]!;
     if (free < 0) return ahead;
   }
   return passes;
 }
 
-function growthFree<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>): number {
+/** Blocks that growth can take before the scheduler has to look: at a preemption, or at an eviction that somebody hears of. Counted up to `limit`. */
+function blocksAhead<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, limit: number): number {
+  const heard = engine.rules.exactEvictions;
+  if (heard === undefined) return blocks.available(engine.pool);
   if (blocks.free === undefined)
     throw new Error('engine rules: exactEvictions needs block accounting that counts free blocks; give it `free`');
-  return blocks.free(engine.pool);
+  return quietGrowth(blocks, engine.pool, heard, limit);
 }
 
 /** With block events, growth is decided at each of them, so no count ahead is needed: a block is needed exactly when one was filled. */

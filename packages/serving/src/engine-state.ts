@@ -28,8 +28,8 @@ export interface EngineRules {
   byPriority?: boolean;
   /** Report every output block when it is filled. */
   blockEvents: boolean;
-  /** Grow at each pass boundary that evicts, so that evictions show at their true times rather than when the engine is next looked at. */
-  exactEvictions?: boolean;
+  /** Grow at each pass boundary that evicts (a block that can be looked up, or any), so that it shows at its true time rather than when the engine is next looked at. */
+  exactEvictions?: 'named' | 'any';
   /** Prefilled requests keep their place in `maxSequences` until their KV has been pulled. */
   holdsSlots?: boolean;
   /** Extra time of the first pass at each batch size (capturing a graph, compiling a kernel). */

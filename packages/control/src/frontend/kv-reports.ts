@@ -13,7 +13,6 @@ interface Removal extends Report {
   readonly block1: number;
   readonly block2: number;
   readonly block3: number;
-  readonly block4: number;
 }
 
 /** Takes what an engine's cache gained and lost. */
@@ -33,7 +32,6 @@ export function takeKvRemoved(settings: FrontendSettings, state: FrontendState, 
   if (report.block1 > 0) overlap.remove(state.overlap, engine, report.block1);
   if (report.block2 > 0) overlap.remove(state.overlap, engine, report.block2);
   if (report.block3 > 0) overlap.remove(state.overlap, engine, report.block3);
-  if (report.block4 > 0) overlap.remove(state.overlap, engine, report.block4);
 }
 
 function isLost(state: FrontendState): boolean {

@@ -5,6 +5,7 @@ import {
   lookup,
   lookupAnswer,
   offload,
+  offloadFew,
   setTierSpeed,
   startTransfer as startFabricTransfer,
   transferEnded,
@@ -19,7 +20,7 @@ import { createTierState, type TierState, type TierTotals, type TierTransfer } f
 const tierWake = message('tierWake');
 const tierSeries = message('tierSeries');
 
-const messages = { offload, lookup, fetch, transferEnded, setTierSpeed, tierWake, tierSeries };
+const messages = { offload, offloadFew, lookup, fetch, transferEnded, setTierSpeed, tierWake, tierSeries };
 
 /** The kind of a tier actor: its set-up is a `TierSetup`, its state a `TierState`. */
 export type TierKind = ActorKind<string, keyof typeof messages & string, TierSetup>;
@@ -48,6 +49,12 @@ export function tierKind(options: TierKindOptions): TierKind {
       offload(state, view, context) {
         runPipes(options, state, context, scratch);
         takeOffload(options, state, context, view.sender, view.blocks, view.body.identities, view.body.parents);
+        settle(options, state, context);
+      },
+      offloadFew(state, view, context) {
+        runPipes(options, state, context, scratch);
+        const identities = fewIdentities(view.block0, view.block1, view.block2, view.block3);
+        takeOffload(options, state, context, view.sender, view.blocks, identities, new Float64Array(identities.length));
         settle(options, state, context);
       },
       lookup(state, view, context) {
@@ -100,6 +107,17 @@ export function tierKind(options: TierKindOptions): TierKind {
 /** Numbers of ended transfers; reused by all tiers of a kind within one handler. */
 interface Scratch {
   done: Float64Array;
+}
+
+/** The blocks that are named, up to the first 0. */
+function fewIdentities(block0: number, block1: number, block2: number, block3: number): Float64Array {
+  const count = block0 === 0 ? 0 : block1 === 0 ? 1 : block2 === 0 ? 2 : block3 === 0 ? 3 : 4;
+  const identities = new Float64Array(count);
+  if (count > 0) identities[0] = block0;
+  if (count > 1) identities[1] = block1;
+  if (count > 2) identities[2] = block2;
+  if (count > 3) identities[3] = block3;
+  return identities;
 }
 
 /** Takes in what the tier wants of the blocks offered: those it lacks and that were offered often enough. */

@@ -106,10 +106,10 @@ export interface EngineTotals {
 
 export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, setup: EngineSetup): EngineActorState<Pool> {
   const wantsEvents = (options.kvEvents?.to.length ?? 0) > 0 || (setup.tiers?.length ?? 0) > 0;
-  const exact = wantsEvents && (options.kvEvents?.periodNs ?? 0) === 0 && options.blocks.free !== undefined;
+  const heard = (options.kvEvents?.periodNs ?? 0) > 0 || options.blocks.free === undefined ? undefined : heardEvictions(options, setup);
   const rules = {
     ...options.rules,
-    ...(exact ? { exactEvictions: true } : {}),
+    ...(heard === undefined ? {} : { exactEvictions: heard }),
     ...(options.overlapLayers === undefined ? {} : { tellsBegin: true }),
   };
   const engine = createEngine({
@@ -149,6 +149,12 @@ export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, s
     recorded: createTotals(),
     toldLookups: 0,
   };
+}
+
+/** Which evictions somebody hears of: a tier that takes what is evicted of all, routers of blocks that can be looked up. */
+function heardEvictions<Pool>({ kvEvents, tiers }: EngineKindOptions<Pool>, setup: EngineSetup): 'named' | 'any' | undefined {
+  if (tiers?.offload === 'on-eviction' && (setup.tiers?.length ?? 0) > 0) return 'any';
+  return (kvEvents?.to.length ?? 0) > 0 ? 'named' : undefined;
 }
 
 function createTotals(): EngineTotals {

@@ -33,6 +33,7 @@ import {
 import { liveRequests, passKind, slotState } from '../engine-state.js';
 import { createEngineActorState, type EngineActorState, requestKind } from './engine-actor-state.js';
 import { abandonKv, completeMove, endFetch, endMove } from './engine-kv.js';
+import { sendEvents, tendEvents } from './engine-kv-events.js';
 import type { EngineKindOptions, EngineSetup } from './engine-options.js';
 import { closeSlot, failMove, runEngine, serves, submitRequest, takeEvents } from './engine-requests.js';
 import {
@@ -49,7 +50,7 @@ import {
   speechDelayNs,
   unknownDelay,
 } from './engine-scope.js';
-import { emitRecords, sendEvents, sendLoad, sendState, setPeriods, statusToTell, tendEvents } from './engine-telemetry.js';
+import { emitRecords, sendLoad, sendState, setPeriods, statusToTell } from './engine-telemetry.js';
 import { failInquiries, giveUpInquiry, startInquiry, takeAnswer } from './inquiries.js';
 
 const messages = {

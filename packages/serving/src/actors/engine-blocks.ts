@@ -26,10 +26,10 @@ export interface EngineBlocks<Pool> extends BlockAccounting<Pool> {
   /** Takes the waiting KV events out, as columns of their own (kinds are `kvEventKind` of the protocol). */
   takeEvents?(pool: Pool): KvEventColumns;
   /**
-   * Takes the waiting KV events out if they tell of nothing but removed blocks, of which at most `into.length` can be looked up: writes the identities of those
-   * and returns how many there are. Otherwise returns -1, with nothing changed.
+   * Takes the waiting KV events out if they tell of nothing but removed blocks, of which no more can be looked up than fit into `named`: writes the identities
+   * of those, 0 behind them, and returns how many blocks were removed. Otherwise returns -1, with nothing changed.
    */
-  takeRemovals?(pool: Pool, into: Float64Array): number;
+  takeRemovals?(pool: Pool, named: Float64Array): number;
 }
 
 /** Blocks that are only counted: no prefix cache, no events. */

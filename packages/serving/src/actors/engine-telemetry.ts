@@ -1,33 +1,12 @@
 import type { ActorId, Context } from '@braess/kernel';
-import {
-  engineRole,
-  engineState,
-  engineStatus,
-  type KvEventColumns,
-  kvEventKind,
-  kvEvents,
-  kvRemoved,
-  kvRemovedBlocks,
-  loadReport,
-  offload,
-} from '@braess/protocol';
-import { growthAhead } from '../engine.js';
+import { engineState, engineStatus, loadReport } from '@braess/protocol';
 import { liveRequests, passKind } from '../engine-state.js';
 import type { EngineEvents } from '../events.js';
 import { createCurve, decodeCurve } from '../timing.js';
 import { expectedExperts } from '../timing-roofline.js';
 import type { EngineActorState, EngineTotals } from './engine-actor-state.js';
-import type { EngineTiers } from './engine-options.js';
 import { engineCounts, engineLoad, engineWork, itlGaps, timingLookups } from './engine-records.js';
-import {
-  type EngineScope,
-  engineEventsDue,
-  engineReport,
-  engineTelemetry,
-  speechDelayNs,
-  unknownDelay,
-  untilMultipleNs,
-} from './engine-scope.js';
+import { type EngineScope, engineReport, engineTelemetry, untilMultipleNs } from './engine-scope.js';
 import { forgetGaps, gapLogFull, gapStackFull, noteStretch, takeGaps } from './gap-log.js';
 import { gpuUsage } from './gpu-actor.js';
 
@@ -176,120 +155,4 @@ export function sendState<Pool>(scope: EngineScope<Pool>, state: EngineActorStat
   state.reportedStatus = status;
   for (const to of scope.statesTo.list)
     context.send(to as ActorId, engineState, scope.options.controlDelayNs + extraNs, context.self, role, status);
-}
-
-/** KV events go out at once (period 0) or at the end of the period. A period is also awaited where decodes may evict unseen before the next event. */
-export function tendEvents<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, extraNs: number): void {
-  const { blocks, kvEvents: reports } = scope.options;
-  if (blocks.pendingEvents === undefined || state.eventsSet) return;
-  const { engine } = state;
-  const pending = blocks.pendingEvents(engine.pool) > 0;
-  const periodNs = reports?.periodNs ?? 0;
-  if (periodNs === 0) {
-    if (pending) sendEvents(scope, state, context, extraNs === unknownDelay ? speechDelayNs(state, context.now) : extraNs);
-    return;
-  }
-  if (!pending && (engine.decodeCount === 0 || (blocks.free?.(engine.pool) ?? 0) >= growthAhead(engine))) return;
-  state.eventsSet = true;
-  context.timer(engineEventsDue, untilMultipleNs(context.now, periodNs));
-}
-
-export function sendEvents<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, extraNs: number): void {
-  const { blocks } = scope.options;
-  const { pool } = state.engine;
-  if (blocks.pendingEvents!(pool) === 0) return;
-  const to = scope.eventsTo.list;
-  const removed = offloadNow(scope, state) === 'on-eviction' ? -1 : (blocks.takeRemovals?.(pool, removedBlocks) ?? -1);
-  if (removed >= 0) {
-    if (removed > 0 && to.length > 0) sendRemoved(scope, state, context, extraNs, removed);
-    return;
-  }
-  const taken = blocks.takeEvents!(pool);
-  sendOffload(scope, state, context, taken);
-  const named = namedRows(taken);
-  if (to.length === 0 || named === 0) return;
-  const sequence = state.kvSequence++;
-  // Lost ones leave a gap in the sequence numbers.
-  if (state.telemetryLost) return;
-  for (let index = 0; index < to.length; index++) {
-    const columns = named === taken.kinds.length && index === to.length - 1 ? taken : copyNamed(taken, named);
-    context.sendBody(to[index] as ActorId, kvEvents, scope.options.controlDelayNs + extraNs, columns, context.self, sequence);
-  }
-}
-
-/** Reused; never state. */
-const removedBlocks = new Float64Array(kvRemovedBlocks);
-
-/** The first `removed` of `removedBlocks` are gone, and that is all there is to tell. */
-function sendRemoved<Pool>(
-  scope: EngineScope<Pool>,
-  state: EngineActorState<Pool>,
-  context: Context,
-  extraNs: number,
-  removed: number,
-): void {
-  const sequence = state.kvSequence++;
-  if (state.telemetryLost) return;
-  removedBlocks.fill(0, removed);
-  const [block0, block1, block2, block3, block4] = removedBlocks as unknown as [number, number, number, number, number];
-  for (const to of scope.eventsTo.list)
-    context.send(to as ActorId, kvRemoved, scope.options.controlDelayNs + extraNs, sequence, block0, block1, block2, block3, block4);
-}
-
-/** Rows a router can use: not those of blocks that nobody can look up (how they are grouped depends on when the engine was looked at). */
-function namedRows(columns: KvEventColumns): number {
-  let rows = 0;
-  for (let row = 0; row < columns.kinds.length; row++) if (isNamed(columns, row)) rows++;
-  return rows;
-}
-
-function isNamed(columns: KvEventColumns, row: number): boolean {
-  return columns.identities[row]! > 0 || columns.kinds[row] === kvEventKind.cleared;
-}
-
-function copyNamed(columns: KvEventColumns, rows: number): KvEventColumns {
-  const copy = {
-    kinds: new Uint8Array(rows),
-    identities: new Float64Array(rows),
-    parents: new Float64Array(rows),
-    blocks: new Int32Array(rows),
-  };
-  for (let row = 0, at = 0; at < rows; row++) {
-    if (!isNamed(columns, row)) continue;
-    copy.kinds[at] = columns.kinds[row]!;
-    copy.identities[at] = columns.identities[row]!;
-    copy.parents[at] = columns.parents[row]!;
-    copy.blocks[at++] = columns.blocks[row]!;
-  }
-  return copy;
-}
-
-/** What is copied down to the first tier now. A decode engine's blocks came from where they are kept already. */
-function offloadNow<Pool>({ options: { tiers } }: EngineScope<Pool>, state: EngineActorState<Pool>): EngineTiers['offload'] {
-  return tiers === undefined || state.tiers.length === 0 || state.engine.role === engineRole.decode ? 'never' : tiers.offload;
-}
-
-/** Copies to the first tier what was stored (write-through) or evicted since the last time. */
-function sendOffload<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, columns: KvEventColumns): void {
-  const tiers = scope.options.tiers;
-  if (tiers === undefined || offloadNow(scope, state) === 'never') return;
-  const wanted = tiers.offload === 'write-through' ? kvEventKind.stored : kvEventKind.removed;
-  const { kinds } = columns;
-  let named = 0;
-  let blocks = 0;
-  for (let row = 0; row < kinds.length; row++) {
-    if (kinds[row] !== wanted) continue;
-    blocks += columns.blocks[row]!;
-    if (columns.identities[row]! > 0) named++;
-  }
-  if (blocks === 0) return;
-  const list = { identities: new Float64Array(named), parents: new Float64Array(named) };
-  for (let row = 0, at = 0; row < kinds.length; row++) {
-    if (kinds[row] !== wanted || !(columns.identities[row]! > 0)) continue;
-    list.identities[at] = columns.identities[row]!;
-    list.parents[at++] = columns.parents[row]!;
-  }
-  const bytes = blocks * scope.options.rules.blockTokens * scope.options.kvBytesPerToken;
-  const delayNs = tiers.lastIsRemote && state.tiers.length === 1 ? tiers.remoteDelayNs : tiers.localDelayNs;
-  context.sendBody(state.tiers[0] as ActorId, offload, delayNs, list, blocks, bytes);
 }
