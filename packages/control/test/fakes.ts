@@ -30,6 +30,8 @@ export interface FakeEngine {
   readonly reports?: readonly (readonly [number, number, number, number, number, number])[];
   /** KV events it sends: [time, sequence, identities stored]. */
   readonly stored?: readonly (readonly [number, number, readonly number[]])[];
+  /** The same of a few blocks removed, at most four. */
+  readonly removed?: readonly (readonly [number, number, readonly number[]])[];
 }
 
 export interface FakeRequest {
@@ -56,6 +58,7 @@ const die = message('die');
 const announce = message('announce', ['index']);
 const report = message('report', ['index']);
 const tell = message('tell', ['index']);
+const tellRemoved = message('tellRemoved', ['index']);
 
 export interface EngineLog {
   /** Request, time, and `hits` of each prefill or decode received. */
@@ -138,6 +141,7 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
       announce,
       report,
       tell,
+      tellRemoved,
     },
     state: (engine: FakeEngine): EngineLog & { fake: FakeEngine } => ({
       fake: engine,
@@ -151,12 +155,13 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
       dead: false,
     }),
     start: (state, context) => {
-      const { dieAtNs, states = [], reports = [], stored = [] } = state.fake;
+      const { dieAtNs, states = [], reports = [], stored = [], removed = [] } = state.fake;
       fakes.set(context.self, state.fake);
       if (dieAtNs !== undefined) context.timer(die, dieAtNs);
       for (const [index, [atNs]] of states.entries()) context.timer(announce, atNs, index);
       for (const [index, [atNs]] of reports.entries()) context.timer(report, atNs, index);
       for (const [index, [atNs]] of stored.entries()) context.timer(tell, atNs, index);
+      for (const [index, [atNs]] of removed.entries()) context.timer(tellRemoved, atNs, index);
     },
     on: {
       prefill: (state, view, context) => {
@@ -234,6 +239,10 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
         const [, queued, running, waiting, used, total] = state.fake.reports![view.index]!;
         for (const to of state.frontends)
           context.send(to, protocol.loadReport, engineDelayNs, context.self, queued, running, waiting, used, total);
+      },
+      tellRemoved: (state, view, context) => {
+        const [, sequence, [block0 = 0, block1 = 0, block2 = 0, block3 = 0]] = state.fake.removed![view.index]!;
+        for (const to of state.frontends) context.send(to, protocol.kvRemoved, engineDelayNs, sequence, block0, block1, block2, block3);
       },
       tell: (state, view, context) => {
         const [, sequence, identities] = state.fake.stored![view.index]!;

@@ -61,6 +61,23 @@ describe('KV events', () => {
     expect(frontendOf(simulation).counters.kvEventGaps).toBe(1);
   });
 
+  it('of a few removed blocks make it forget those, in one sequence with the others', () => {
+    const stored = [[5000, 0, [11, 12, 13, 14, 15, 16, 17]]] as const;
+    const removed = [
+      [6000, 1, [12]],
+      [7000, 2, [17, 11, 15, 14]],
+      [8000, 4, [13]],
+    ] as const;
+    const simulation = simulate({ engines: [server, { ...server, stored, removed }], requests: [], router: 'kv', options });
+    const held = (): number[] => [...(frontendOf(simulation).overlap as Set<number>[])[1]!];
+    simulation.runUntil(7501);
+    expect(held()).toEqual([13, 16]);
+    expect(frontendOf(simulation).counters.kvEventGaps).toBe(0);
+    simulation.runUntil();
+    expect(held()).toEqual([16]);
+    expect(frontendOf(simulation).counters.kvEventGaps).toBe(1);
+  });
+
   it('are ignored, and prefixes not looked up, when the policy does not read overlap', () => {
     const failing = { ...options.overlap, apply: () => expect.fail('applied'), overlap: () => expect.fail('looked up') };
     const simulation = simulate({ engines, requests: [{ ...request, chain }], options: { overlap: failing } });

@@ -4,6 +4,7 @@
  */
 import {
   activeBlocks,
+  anonymousLead,
   type BlockPool,
   cachedBlocks,
   chainIdentity,
@@ -84,7 +85,18 @@ function runInStep(policy: string, capacityBlocks: number, steps: Step[]): void 
       for (let count = 0; count < events.blocks[row]!; count++) removed.push(nameOf.get(events.identities[row]!) ?? null);
     }
     expect(removed).toEqual(naive.removed);
+    if (one.choice % 4 === 0) checkLead(pool, policy);
   }
+}
+
+/** What is evicted before the first block with a name, against evicting all of a copy. */
+function checkLead(pool: BlockPool, policy: string): void {
+  const copy = structuredClone(pool);
+  const events = createKvEventBuffer();
+  evictCached(copy, Number.POSITIVE_INFINITY, events);
+  let lead = 0;
+  for (let row = 0; row < events.length && events.identities[row]! <= 0; row++) lead += events.blocks[row]!;
+  for (const limit of [1, 3, 1000]) expect(anonymousLead(pool.cache, limit)).toBe(policy === 'lru' ? Math.min(limit, lead) : 0);
 }
 
 function act(

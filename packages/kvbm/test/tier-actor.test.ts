@@ -56,6 +56,27 @@ describe('a tier on a device', () => {
     ]);
   });
 
+  it('takes a few evicted blocks as it takes a list of them', () => {
+    const offers = [[1], [2, 3], [], [4, 1, 5], [6, 7, 8, 9]].map((chain, index) => ({
+      ...offer(index * ms, chain),
+      anonymous: index % 3,
+    }));
+    const after = [ask(20 * ms, 0, [2, 3, 4, 5, 6, 7, 8, 9, 1]), bring(21 * ms, 0, 8)];
+    const outcome = (act: 'offload' | 'offloadFew') => {
+      const ran = run({
+        tiers: [{ name: 'g2', options: deviceTier(2, 12) }],
+        engines: [[...offers.map((each) => ({ ...each, act })), ...after]],
+      });
+      const { store, totals } = ran.tier('g2');
+      return { lines: ran.lines, store, totals };
+    };
+    const few = outcome('offloadFew');
+    expect(few).toEqual(outcome('offload'));
+    // Ten named blocks, one of them twice, and 0 + 1 + 2 + 0 + 1 that nobody can look up: 13 to keep, where 12 have room.
+    expect(few.totals.offeredBlocks).toBe(14);
+    expect(few.lines[0]).toEqual([`${20 * ms} answer 0 g2 8 ${8 * ms}`, `${29 * ms} fetched 0 g2 8`]);
+  });
+
   it('shares its bandwidth between transfers, capped for each worker, after a latency and at polls only', () => {
     const { lines } = run({
       tiers: [

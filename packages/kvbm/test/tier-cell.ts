@@ -1,6 +1,6 @@
 import { type ActorReference, actorKind, type Context, defineProgram, message, modelOf, Simulation } from '@braess/kernel';
 import { checkTierState, type TierKindOptions, type TierState, tierKind } from '@braess/kvbm';
-import { fetch, fetched, lookup, lookupAnswer, offload, setTierSpeed, startTransfer, transferEnded } from '@braess/protocol';
+import { fetch, fetched, lookup, lookupAnswer, offload, offloadFew, setTierSpeed, startTransfer, transferEnded } from '@braess/protocol';
 
 export const blockBytes = 1_000_000;
 export const storageNs = 5_000;
@@ -11,7 +11,7 @@ export const autoQuestions = 1000;
 
 export interface Step {
   atNs: number;
-  act: 'offload' | 'lookup' | 'fetch' | 'speed';
+  act: 'offload' | 'offloadFew' | 'lookup' | 'fetch' | 'speed';
   /** Tier by name; identities; question and blocks. */
   tier: string;
   chain?: number[];
@@ -115,6 +115,11 @@ function take(state: EngineLog, what: Step, context: Context, cell: Cell): void 
   else if (what.act === 'fetch') context.send(to, fetch, delayNs, what.question!, what.blocks!, what.blocks! * blockBytes);
   else {
     const blocks = chain.length + (what.anonymous ?? 0);
+    if (what.act === 'offloadFew') {
+      const [block0 = 0, block1 = 0, block2 = 0, block3 = 0] = chain;
+      context.send(to, offloadFew, delayNs, blocks, blocks * blockBytes, block0, block1, block2, block3);
+      return;
+    }
     const parents = Float64Array.from(chain, (_, index) => (index === 0 ? 0 : chain[index - 1]!));
     context.sendBody(to, offload, delayNs, { identities: chain, parents }, blocks, blocks * blockBytes);
   }

@@ -295,6 +295,18 @@ describe('tiers', () => {
     expect(offloaded('never')).toEqual([]);
   });
 
+  it('stop lazy passes at evictions that somebody hears of: routers of blocks with a name, a tier that takes what is evicted of any', () => {
+    const heard = (offload: 'write-through' | 'on-eviction' | 'never', kvNs?: number) => {
+      const tiers = { ...cluster.options!.tiers!, offload };
+      const reports = kvNs === undefined ? {} : { reports: { loadNs: 1e12, kvNs } };
+      return engineOf(buildCluster({ ...cluster, ...reports, options: { tiers } }), 0).engine.rules.exactEvictions;
+    };
+    expect([heard('never'), heard('write-through'), heard('on-eviction')]).toEqual([undefined, undefined, 'any']);
+    expect([heard('never', 0), heard('write-through', 0), heard('on-eviction', 0)]).toEqual(['named', 'named', 'any']);
+    // What is gathered over a period is told at its end, however often the engine was looked at.
+    expect([heard('never', ms), heard('write-through', ms), heard('on-eviction', ms)]).toEqual([undefined, undefined, undefined]);
+  });
+
   it('leaves nothing pinned when the client gives up on the way', () => {
     const slow = {
       ...cluster,
