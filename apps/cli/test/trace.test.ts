@@ -131,4 +131,31 @@ describe('braess validate --write-trace', () => {
       expect(written.statistics).toEqual(read.statistics);
     }
   });
+
+  it('writes arrivals as the run has them, rate factor included, and says so: replayed without it the run is the same', async () => {
+    const scenario = folder.file(
+      'faster.yaml',
+      `serving: [{ count: 1 }]
+workload:
+  requests: 20
+  rateFactor: 4
+  source:
+    kind: independent
+    arrivals: { kind: poisson, ratePerSecond: 5 }
+    inputTokens: { kind: uniform, minTokens: 10, maxTokens: 500 }
+    outputTokens: { kind: constant, tokens: 3 }
+`,
+    );
+    const copy = folder.path('faster.csv');
+    const { code, err } = await braess(['validate', scenario, '--write-trace', copy]);
+    expect({ code, err }).toEqual({
+      code: 0,
+      err: `note: the arrivals in ${copy} have workload.rateFactor 4 in them: replay it with --set workload.rateFactor=1\n`,
+    });
+    const run = async (...words: string[]) => {
+      const { out } = await braess(['run', scenario, '--no-report', '--json', '--out', folder.path(`run${words.length}`), ...words]);
+      return (JSON.parse(out) as { fingerprint: string }).fingerprint;
+    };
+    expect(await run('--trace', copy, '--set', 'workload.rateFactor=1')).toBe(await run());
+  });
 });

@@ -35,7 +35,14 @@ export function validateCommand(): Command {
       const settings = [...(options.trace === undefined ? [] : [traceSetting(options.trace)]), ...(options.set ?? [])];
       const scenario = readScenario(file as string, settings);
       const report = await validateScenario(scenario);
-      if (options.writeTrace !== undefined) await writeWorkload(scenario, options.writeTrace);
+      if (options.writeTrace !== undefined) {
+        await writeWorkload(scenario, options.writeTrace);
+        const { rateFactor } = scenario.scenario.workload;
+        if (rateFactor !== 1)
+          process.stderr.write(
+            `note: the arrivals in ${options.writeTrace} have workload.rateFactor ${rateFactor} in them: replay it with --set workload.rateFactor=1\n`,
+          );
+      }
       process.stdout.write(`${options.json === true ? JSON.stringify(report) : describe(report)}\n`);
     });
 }
