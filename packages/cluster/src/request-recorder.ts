@@ -36,6 +36,11 @@ const place = {
   arrivalNs: requestRowColumns.indexOf('arrivalNs'),
 };
 
+/** What a frontend knows of an attempt, and how it ended by its client. */
+function lastAttempt(attempt: RequestRecord, { attempts, arrivalNs, outcome: ended, reason, endNs }: RequestRecord): RequestRecord {
+  return { ...attempt, attempts, arrivalNs, outcome: ended, reason, endNs };
+}
+
 /** One row a request, and how many there are of each outcome. */
 export class RequestRecorder {
   readonly counts: RecordedCounts = { submitted: 0, completed: 0, rejected: 0, failed: 0, inFlight: 0 };
@@ -52,6 +57,8 @@ export class RequestRecorder {
   readonly #attempts = new Map<number, RequestRecord>();
   /** Requests whose client has the outcome: what a frontend still says of a given-up attempt changes nothing. */
   readonly #over = new Set<number>();
+  /** Requests whose client gave up, in order of time: the frontend, which hears of it later, tells then what the last attempt came to. */
+  readonly #givenUp = new Map<number, RequestRecord>();
   /** What frontends knew of requests in flight where the run was cut. */
   readonly #known = new Map<number, RequestRecord>();
   /** Requests rejected or failed, by the number of the reason. */
@@ -73,6 +80,7 @@ export class RequestRecorder {
   }
 
   arrived({ columns, fieldsAt, timeNs }: RecordCursor): void {
+    this.#writeGivenUp(timeNs);
     const request = columns[fieldsAt] as number;
     if (this.#open.has(request) || this.#over.has(request)) return; // Another attempt of the same request.
     this.counts.submitted++;
@@ -87,7 +95,9 @@ export class RequestRecorder {
     const { columns, fieldsAt, timeNs } = record;
     const request = columns[fieldsAt + place.requestId] as number;
     if (this.#options.byClient) {
-      if (!this.#over.has(request)) this.#attempts.set(request, requestRowOf(record.record()));
+      const row = this.#givenUp.get(request);
+      if (row !== undefined) this.#givenUp.set(request, lastAttempt(requestRowOf(record.record()), row));
+      else if (!this.#over.has(request)) this.#attempts.set(request, requestRowOf(record.record()));
       return;
     }
     this.#count(
@@ -105,6 +115,7 @@ export class RequestRecorder {
   /** A client has the outcome of its request: its attempts become one row. */
   clientDone(record: RunRecord): void {
     const [requestId, attempts, cameNs, , code] = record.fields as [number, number, number, number, number];
+    this.#writeGivenUp(record.timeNs);
     const attempt = this.#attempts.get(requestId);
     this.#attempts.delete(requestId);
     this.#over.add(requestId);
@@ -123,7 +134,17 @@ export class RequestRecorder {
       row.endNs = record.timeNs;
     }
     this.#count(requestId, row.outcome, row.reason, row.outputTokens, row.endNs);
-    appendRequest(this.#rows, row);
+    if (code === outcome.timedOut || code === outcome.cancelled) this.#givenUp.set(requestId, row);
+    else appendRequest(this.#rows, row);
+  }
+
+  /** Writes the requests whose clients gave up so long ago that frontends have told what they knew of them. */
+  #writeGivenUp(nowNs: number): void {
+    for (const [requestId, row] of this.#givenUp) {
+      if (row.endNs + this.#options.clientDelayNs >= nowNs) return;
+      this.#givenUp.delete(requestId);
+      appendRequest(this.#rows, row);
+    }
   }
 
   /** What a frontend knows of a request in flight where the run is cut. */
@@ -133,6 +154,11 @@ export class RequestRecorder {
 
   /** Writes what is still in flight; after the run. */
   finish(): void {
+    for (const [requestId, row] of this.#givenUp) {
+      const known = this.#known.get(requestId);
+      appendRequest(this.#rows, known === undefined ? row : lastAttempt(known, row));
+    }
+    this.#givenUp.clear();
     for (const [requestId, { tenantId, inputTokens, arrivalNs }] of this.#open) {
       const known = this.#known.get(requestId) ?? emptyRequestRecord();
       appendRequest(this.#rows, { ...known, requestId, tenantId, inputTokens, arrivalNs, endNs: -1 });

@@ -123,6 +123,26 @@ describe('the books balance', () => {
     expect(run.rejected + run.failed).toBeGreaterThan(0);
   });
 
+  it.each([1, 2])('a request that its client gives up while it decodes keeps what came before: attempt %i of as many', async (attempts) => {
+    // Any prompt alone takes less than 300 ms, 400 tokens take more than 2 s: each attempt ends amid its tokens.
+    const run = await runText(disaggregated, [
+      `workload.retry={timeoutMs: 1000, attempts: ${attempts}}`,
+      'workload.source.outputTokens={kind: constant, tokens: 400}',
+      'workload.requests=12',
+      'workload.rateFactor=0.1',
+    ]);
+    expect(run).toMatchObject({ submitted: 12, failed: 12, lostReasons: { timeout: 12 }, faults: [] });
+    const lastNs = (attempts - 1) * 1e9;
+    const { rows } = await queryRun(
+      run.folder,
+      `select count(prefill_worker), count(decode_worker), count(transfer_end_ns), min(attempts), min(queued_ns - arrival_ns) > ${lastNs},
+         max(first_token_ns - arrival_ns) < ${lastNs + 1e9}, sum(cached_tokens_g1) / sum(input_tokens) from requests`,
+    );
+    expect(rows[0]!.slice(0, 6)).toEqual([12, 12, 12, attempts, true, true]);
+    expect(rows[0]![6]).toBeGreaterThan(0.1);
+    expect(run.hitRates.g1).toBeCloseTo(rows[0]![6] as number, 12);
+  });
+
   it('what does not add up is named', () => {
     const counts = { submitted: 10, completed: 7, rejected: 1, failed: 0, inFlight: 1 };
     const faults = conservationFaults({ counts, mayAbandon: false }, { ...counts, completed: 6 }, 12, true);
