@@ -141,6 +141,11 @@ describe('the books balance', () => {
     expect(rows[0]!.slice(0, 6)).toEqual([12, 12, 12, attempts, true, true]);
     expect(rows[0]![6]).toBeGreaterThan(0.1);
     expect(run.hitRates.g1).toBeCloseTo(rows[0]![6] as number, 12);
+    const steps = await explainRequest(run.folder, 0);
+    expect(steps.find(({ step }) => step === 'queue')!.text.startsWith('entered the queue, in the last of 2 attempts')).toBe(
+      attempts === 2,
+    );
+    expect(steps.find(({ step }) => step === 'prefill')!.text).toMatch(/^prefill started after 0\.\d+ ms of waiting/);
   });
 
   it('what does not add up is named', () => {

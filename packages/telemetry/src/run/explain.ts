@@ -71,8 +71,12 @@ function requestLines(request: Row): ExplainLine[] {
   const prefill = request.prefill_worker;
   const decode = request.decode_worker ?? prefill;
   add(arrivalNs, 'arrival', '', `arrived from tenant ${request.tenant} with ${request.input_tokens} input tokens`);
-  add(request.queued_ns, 'queue', prefill, 'entered the queue');
-  add(request.prefill_start_ns, 'prefill', prefill, `prefill started after ${ms(request.queue_ms)} of waiting; ${cacheText(request)}`);
+  const attempts = Number(request.attempts);
+  // Of earlier attempts only the decisions are kept; what they took is no waiting.
+  const earlier = attempts > 1 ? `, in the last of ${attempts} attempts; of those before, decisions are all that is recorded` : '';
+  const waitedMs = attempts > 1 ? (Number(request.prefill_start_ns) - Number(request.queued_ns)) / 1e6 : request.queue_ms;
+  add(request.queued_ns, 'queue', prefill, `entered the queue${earlier}`);
+  add(request.prefill_start_ns, 'prefill', prefill, `prefill started after ${ms(waitedMs)} of waiting; ${cacheText(request)}`);
   add(request.prefill_end_ns, 'prefill', prefill, `prefill ended after ${ms(request.prefill_ms)}`);
   const waitMs = (Number(request.transfer_start_ns) - Number(request.prefill_end_ns)) / 1e6;
   add(
