@@ -1,5 +1,6 @@
 import { type ActorId, type ActorKind, actorKind, type Context, message } from '@braess/kernel';
 import {
+  type BlockList,
   fetch,
   fetched,
   lookup,
@@ -48,13 +49,13 @@ export function tierKind(options: TierKindOptions): TierKind {
     on: {
       offload(state, view, context) {
         runPipes(options, state, context, scratch);
-        takeOffload(options, state, context, view.sender, view.blocks, view.body.identities, view.body.parents);
+        takeOffload(options, state, context, view.sender, view.blocks, view.body);
         settle(options, state, context);
       },
       offloadFew(state, view, context) {
         runPipes(options, state, context, scratch);
-        const identities = fewIdentities(view.block0, view.block1, view.block2, view.block3);
-        takeOffload(options, state, context, view.sender, view.blocks, identities, new Float64Array(identities.length));
+        const named = view.block0 === 0 ? null : fewBlocks(view.block0, view.block1, view.block2, view.block3);
+        takeOffload(options, state, context, view.sender, view.blocks, named);
         settle(options, state, context);
       },
       lookup(state, view, context) {
@@ -109,15 +110,15 @@ interface Scratch {
   done: Float64Array;
 }
 
-/** The blocks that are named, up to the first 0. */
-function fewIdentities(block0: number, block1: number, block2: number, block3: number): Float64Array {
-  const count = block0 === 0 ? 0 : block1 === 0 ? 1 : block2 === 0 ? 2 : block3 === 0 ? 3 : 4;
+/** The blocks up to the first 0, of which no parents are known. */
+function fewBlocks(block0: number, block1: number, block2: number, block3: number): BlockList {
+  const count = block1 === 0 ? 1 : block2 === 0 ? 2 : block3 === 0 ? 3 : 4;
   const identities = new Float64Array(count);
-  if (count > 0) identities[0] = block0;
+  identities[0] = block0;
   if (count > 1) identities[1] = block1;
   if (count > 2) identities[2] = block2;
   if (count > 3) identities[3] = block3;
-  return identities;
+  return { identities, parents: new Float64Array(count) };
 }
 
 /** Takes in what the tier wants of the blocks offered: those it lacks and that were offered often enough. */
@@ -127,8 +128,7 @@ function takeOffload(
   context: Context,
   sender: number,
   blocks: number,
-  identities: Float64Array,
-  parents: Float64Array,
+  named: BlockList | null,
 ): void {
   const { store, totals } = state;
   totals.offeredBlocks += blocks;
@@ -137,8 +137,8 @@ function takeOffload(
     return;
   }
   // In place: the columns are this tier's own.
-  const wanted = wantedOf(store, identities, parents);
-  let anonymous = blocks - identities.length;
+  const wanted = named === null ? 0 : wantedOf(store, named.identities, named.parents);
+  let anonymous = blocks - (named === null ? 0 : named.identities.length);
   // Nobody offers those twice, so a frequency filter never wants them.
   if (store.offers !== null) {
     store.filteredBlocks += anonymous;
@@ -158,9 +158,13 @@ function takeOffload(
     question: -1,
     blocks: taken,
     bytes: taken * options.blockBytes,
-    identities: wanted === identities.length ? identities : identities.slice(0, wanted),
-    parents: wanted === parents.length ? parents : parents.slice(0, wanted),
+    named: named === null || wanted === 0 ? null : firstOf(named, wanted),
   });
+}
+
+function firstOf(list: BlockList, count: number): BlockList {
+  if (count === list.identities.length) return list;
+  return { identities: list.identities.slice(0, count), parents: list.parents.slice(0, count) };
 }
 
 /** Pins the leading blocks of the chain from `from` on that are here; how many. */
@@ -213,7 +217,7 @@ function estimate(options: TierKindOptions, state: TierState, sender: number, bl
 }
 
 function upTransfer(actor: number, question: number, blocks: number, bytes: number): TierTransfer {
-  return { up: true, actor, question, blocks, bytes, identities: new Float64Array(0), parents: new Float64Array(0) };
+  return { up: true, actor, question, blocks, bytes, named: null };
 }
 
 function begin(options: TierKindOptions, state: TierState, context: Context, transfer: TierTransfer): void {
@@ -272,8 +276,9 @@ function end(options: TierKindOptions, state: TierState, context: Context, numbe
   state.descendingBlocks -= transfer.blocks;
   if (!arrived) return;
   const kept = state.below >= 0 ? events : null;
-  storeAllInTier(store, transfer.identities, transfer.parents, kept);
-  const anonymous = transfer.blocks - transfer.identities.length;
+  const { named } = transfer;
+  if (named !== null) storeAllInTier(store, named.identities, named.parents, kept);
+  const anonymous = transfer.blocks - (named === null ? 0 : named.identities.length);
   if (anonymous > 0) storeAnonymous(store, anonymous, kept);
 }
 

@@ -1,4 +1,5 @@
 import type { TimerId } from '@braess/kernel';
+import type { BlockList } from '@braess/protocol';
 import { checkBlockCache } from '../block-pool-check.js';
 import { createFairPipe, type FairPipe, transfersUnderWay } from '../fair-pipe.js';
 import { createKvEventBuffer, type KvEventBuffer } from '../kv-events.js';
@@ -13,8 +14,8 @@ export interface TierTransfer {
   question: number;
   blocks: number;
   bytes: number;
-  identities: Float64Array;
-  parents: Float64Array;
+  /** Those that are named, on their way down; null for none. */
+  named: BlockList | null;
 }
 
 /** State of a tier actor: plain data. */
