@@ -3,6 +3,9 @@ import { colors } from './colors.js';
 
 export type Alignment = 'left' | 'right';
 
+/** Longer texts, such as notes, wrap inside their column: a table wider than the terminal is no table. */
+const widestColumn = 64;
+
 /** A table for a terminal: columns align, numbers to the right. */
 export function textTable(
   head: readonly string[],
@@ -13,9 +16,17 @@ export function textTable(
     head: head.map((text) => colors.bold(text)),
     colAligns: [...alignments],
     style: { head: [], border: [], compact: true },
+    colWidths: head.map((_, column) => columnWidth(rows.map((row) => row[column] as string))),
+    wordWrap: true,
   });
   for (const row of rows) table.push([...row]);
   return table.toString();
+}
+
+/** With a space on either side; null: as wide as its widest text. A word, such as a path, is never cut. */
+function columnWidth(texts: readonly string[]): number | null {
+  if (texts.every(({ length }) => length <= widestColumn)) return null;
+  return 2 + Math.max(widestColumn, ...texts.flatMap((text) => text.split(/\s+/).map(({ length }) => length)));
 }
 
 /** A rate, as millions a second. */
