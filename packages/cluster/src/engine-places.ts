@@ -9,48 +9,80 @@ import type { Scenario, ServingGroup } from './scenario/schema.js';
  */
 export function placeEngines(read: ReadScenario, topology: Topology, groups: readonly GroupPlan[]): EnginePlan[] {
   const { cluster, serving, servingRounds } = read.scenario;
-  const racks = racksInTurn(cluster);
-  const rackGpus = cluster.serversPerRack * cluster.gpusPerServer;
-  const taken = new Uint8Array(topology.gpus.length);
+  const free = new FreeGpus(cluster, topology.gpus.length);
+  const turns = groups.map(() => new RackTurns(cluster));
   const engines: EnginePlan[] = [];
-  // Of each group: turns taken, and by rack where to look on.
-  const spread = groups.map(() => ({ turn: 0, from: Array.from(racks, (_, rack) => rack * rackGpus) }));
-  let packedTo = 0;
   const rounds = Array.from({ length: servingRounds }, () => [...groups.entries()]).flat();
-  for (const [index, group] of rounds) {
-    const { tensorParallel } = group;
+  for (const [index, { tensorParallel }] of rounds) {
     const { count, placement } = serving[index] as ServingGroup;
     if (cluster.gpusPerServer % tensorParallel !== 0) {
       const path = ['serving', index, 'tensorParallel'];
       refuse(read, path, `is ${tensorParallel}; a group lives within one server of ${cluster.gpusPerServer} GPUs: use a divisor of that`);
     }
-    /** First of the free GPUs in [from, to), -1 when there are not enough side by side. */
-    const firstFree = (from: number, to: number): number => {
-      // Aligned, so that no engine straddles servers.
-      for (let gpu = Math.ceil(from / tensorParallel) * tensorParallel; gpu + tensorParallel <= to; gpu += tensorParallel)
-        if (!taken.subarray(gpu, gpu + tensorParallel).includes(1)) return gpu;
-      return -1;
-    };
-    const inNextRack = (): number => {
-      const own = spread[index]!;
-      for (let tries = 0; tries < racks.length; tries++) {
-        const rack = racks[own.turn++ % racks.length]!;
-        const end = (rack + 1) * rackGpus;
-        const first = firstFree(own.from[rack]!, end);
-        own.from[rack] = first < 0 ? end : first + tensorParallel;
-        if (first >= 0) return first;
-      }
-      return -1;
-    };
     for (let engine = 0; engine < count; engine++) {
-      const first = placement === 'packed' ? firstFree(packedTo, taken.length) : inNextRack();
-      if (first < 0) refuseTooMany(read, groups, taken.length, index);
-      if (placement === 'packed') packedTo = first + tensorParallel;
-      taken.fill(1, first, first + tensorParallel);
+      const first = placement === 'packed' ? free.takePacked(tensorParallel) : free.takeSpread(tensorParallel, turns[index]!);
+      if (first < 0) refuseTooMany(read, groups, topology.gpus.length, index);
       engines.push(engineOf(topology, first, tensorParallel, index));
     }
   }
   return engines;
+}
+
+/** GPUs that no engine has yet. Both ways to take some give the first of them, -1 where there are not enough side by side. */
+class FreeGpus {
+  readonly #taken: Uint8Array;
+  #packedTo = 0;
+
+  constructor(
+    readonly cluster: Scenario['cluster'],
+    gpus: number,
+  ) {
+    this.#taken = new Uint8Array(gpus);
+  }
+
+  takePacked(count: number): number {
+    const first = this.#take(this.#packedTo, this.#taken.length, count);
+    if (first >= 0) this.#packedTo = first + count;
+    return first;
+  }
+
+  /** From the next rack in turn that has room. */
+  takeSpread(count: number, { racks, searchedTo, next }: RackTurns): number {
+    for (let tries = 0; tries < racks.length; tries++) {
+      const rack = next();
+      const end = (rack + 1) * this.cluster.serversPerRack * this.cluster.gpusPerServer;
+      const first = this.#take(searchedTo[rack]!, end, count);
+      searchedTo[rack] = first < 0 ? end : first + count;
+      if (first >= 0) return first;
+    }
+    return -1;
+  }
+
+  #take(from: number, to: number, count: number): number {
+    // Aligned, so that no engine straddles servers.
+    for (let gpu = Math.ceil(from / count) * count; gpu + count <= to; gpu += count) {
+      if (this.#taken.subarray(gpu, gpu + count).includes(1)) continue;
+      this.#taken.fill(1, gpu, gpu + count);
+      return gpu;
+    }
+    return -1;
+  }
+}
+
+/** How far a spread group has come. */
+class RackTurns {
+  /** In the order of turns. */
+  readonly racks: readonly number[];
+  /** Of each rack: GPUs before this one are taken, or too few. */
+  readonly searchedTo: number[];
+  #turn = 0;
+
+  constructor(cluster: Scenario['cluster']) {
+    this.racks = racksInTurn(cluster);
+    this.searchedTo = Array.from(this.racks, (_, rack) => rack * cluster.serversPerRack * cluster.gpusPerServer);
+  }
+
+  readonly next = (): number => this.racks[this.#turn++ % this.racks.length]!;
 }
 
 /** Numbers of all racks in the order in which a spread group takes them: zone by zone, then pod by pod, so that few engines reach all of them. */
