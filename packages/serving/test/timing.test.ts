@@ -68,6 +68,12 @@ describe('the closed form', () => {
     });
   }
 
+  it('is rounded to the nearest nanosecond as a whole, not pass by pass', () => {
+    const curve = { ...createCurve(), c0Ns: 10.6, c1Ns: 0.1 };
+    // 10.6; 21.2 + 0.1; 31.8 + 0.3; 42.4 + 0.6
+    expect([1, 2, 3, 4].map((passes) => elapsedNs(curve, passes))).toEqual([11, 21, 32, 43]);
+  });
+
   it('scales with the speed of the slowest GPU', () => {
     const curve = createCurve();
     const half = createCurve();
