@@ -24,7 +24,15 @@ export function startTicking(plan: ChunkPlan, state: ChunkNodeState, context: Co
 export function recordPorts(plan: ChunkPlan, state: ChunkNodeState, context: Context): void {
   const periodNs = plan.options.reportPeriodNs as number;
   const busy = readPorts(plan, state, context, state.series, periodNs, (link, port, reading) => {
-    context.emit(portUse, link, reading.utilisation, reading.sentBytes, port.highestQueuedBytes, reading.marks, reading.pausedNs);
+    context.emit(
+      portUse,
+      link,
+      reading.cut ? 0 : reading.utilisation,
+      reading.sentBytes,
+      port.highestQueuedBytes,
+      reading.marks,
+      reading.pausedNs,
+    );
   });
   if (busy) context.send(context.self, chunkTick, periodNs);
 }
@@ -42,7 +50,9 @@ export function tellPorts(plan: ChunkPlan, state: ChunkNodeState, context: Conte
 }
 
 interface PortReading {
+  /** 1 for a link that is cut: routers find no room there. */
   utilisation: number;
+  cut: boolean;
   sentBytes: number;
   flows: number;
   marks: number;
@@ -71,7 +81,14 @@ function readPorts(
     const flows = beat.flows[place]!.size;
     const busy = sentBytes > 0 || newPausedNs > 0;
     if (busy || utilisation !== beat.utilisation[place] || flows !== beat.lastFlows[place])
-      changed(link, port, { utilisation, sentBytes, flows, marks: port.markedChunks - beat.marks[place]!, pausedNs: newPausedNs });
+      changed(link, port, {
+        utilisation,
+        cut: offeredBytes === 0,
+        sentBytes,
+        flows,
+        marks: port.markedChunks - beat.marks[place]!,
+        pausedNs: newPausedNs,
+      });
     beat.sentBytes[place] = port.sentBytes;
     beat.marks[place] = port.markedChunks;
     beat.pausedNs[place] = pausedNs;

@@ -328,7 +328,9 @@ class FlowFabric {
   report(state: FabricState, context: Context): void {
     this.advance(state, context);
     beatChanges(state.series, state.network.allocator, context.now, this.links, (link, utilisation, movedBytes, flows) => {
-      context.emit(linkUse, link, utilisation, movedBytes, flows);
+      // For routers a cut link is full; in a table of what links carried it is idle.
+      const cut = movedBytes === 0 && state.network.allocator.linkBytesPerSecond[link] === 0;
+      context.emit(linkUse, link, cut ? 0 : utilisation, movedBytes, flows);
     });
     this.setTimer(state, context);
     state.series.ticking = this.isAwake(state, context);

@@ -89,6 +89,21 @@ describe('where TTFT ends', () => {
   });
 });
 
+describe('the use of links', () => {
+  it.each(['flow', 'chunk'])('is none of a link that is cut, at %s fidelity', async (fidelity) => {
+    const { folder } = await runText(disaggregated, [
+      `cluster.fabric.fidelity=${fidelity}`,
+      'faults=[{kind: link-share, atSeconds: 1, from: pod0/rack0/node0/nic0, to: pod0/rack0/leaf0, share: 0}]',
+    ]);
+    const { rows } = await queryRun(
+      folder,
+      `select max(value) filter (time_s < 1.5) > 0, max(value) filter (time_s > 1.5) from series
+       where metric = 'link_use' and entity = 'pod0/rack0/node0/nic0->pod0/rack0/leaf0'`,
+    );
+    expect(rows).toEqual([[true, 0]]);
+  });
+});
+
 describe('the books balance', () => {
   it('completed, rejected, failed, in flight', async () => {
     const done = await runText(disaggregated);
