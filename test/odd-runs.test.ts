@@ -19,6 +19,9 @@ describe('what is lost, left out or cut is told with the run', () => {
   it('rows left out, spread arrivals and outputs beyond the model length, by `run` as by `validate`', async () => {
     project.write('bad.csv', trace(['0,100,5', '1,x,5', '2,130000,5000']));
     const settings = [fromTrace('bad.csv', ', badRows: count'), 'workload.requests=null'];
+    await expect(project.run('small.yaml', [fromTrace('bad.csv'), 'workload.requests=null'])).rejects.toThrow(
+      /bad\.csv:3: input_tokens: found "x", .*; correct the row, or count such rows and leave them out \(badRows: count\)$/,
+    );
     const { summary, query } = await project.run('small.yaml', settings);
     expect(summary.warnings).toEqual([
       expect.stringMatching(/^1 rows of the trace are left out: .*bad\.csv:3: input_tokens: found "x"/),

@@ -180,7 +180,10 @@ function parseRow(reading: Reading, line: string): void {
     if (row === null) report.otherEvents++;
     else offerRow(reading.queue, row, reading.emit);
   } catch (error) {
-    if (reading.options.badRows !== 'count' || !(error instanceof TraceError)) throw error;
+    if (!(error instanceof TraceError)) throw error;
+    const { file, line: number, field, problem } = error;
+    if (reading.options.badRows !== 'count')
+      throw new TraceError(file, number, field, `${problem}; correct the row, or count such rows and leave them out (badRows: count)`);
     report.rejectedRows++;
     if (report.rejections.length < MAX_REPORTED_REJECTIONS) report.rejections.push(error.message);
   }

@@ -3,8 +3,10 @@ export class TraceError extends Error {
   readonly file: string;
   readonly line: number;
   readonly field: string;
+  readonly problem: string;
   constructor(file: string, line: number, field: string, problem: string) {
     super(`${file}${line > 0 ? `:${line}` : ''}: ${field === '' ? '' : `${field}: `}${problem}`);
+    this.problem = problem;
     this.name = 'TraceError';
     this.file = file;
     this.line = line;
