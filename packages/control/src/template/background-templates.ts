@@ -2,10 +2,8 @@ import type { TemplateText } from './policy-template.js';
 
 export const plannerTemplate: TemplateText = {
   source: `
-import { definePlannerPolicy } from '@braess/control';
+import { definePlannerPolicy, engineRole, engineStatus } from '@braess/control';
 import { z } from 'zod';
-
-const roles = { prefill: 1, decode: 2 };
 
 /** Called every period while load reports come in; orders go out through \`actions\`. */
 export default definePlannerPolicy({
@@ -23,13 +21,13 @@ export default definePlannerPolicy({
     let queuedTokens = 0;
     let idle = -1;
     for (let engine = 0; engine < engines.count; engine++) {
-      if (status[engine] !== 0) continue;
-      if (engines.role[engine] === roles.prefill) {
+      if (status[engine] !== engineStatus.active) continue;
+      if (engines.role[engine] === engineRole.prefill) {
         prefillEngines++;
         queuedTokens += engines.queuedTokens[engine]!;
       } else if (engines.reportedAtNs[engine]! >= 0 && engines.runningSequences[engine] === 0) idle = engine;
     }
-    if (idle >= 0 && queuedTokens > prefillEngines * parameters.queuedTokens) actions.changeRole(idle, roles.prefill);
+    if (idle >= 0 && queuedTokens > prefillEngines * parameters.queuedTokens) actions.changeRole(idle, engineRole.prefill);
   },
 });
 `,
