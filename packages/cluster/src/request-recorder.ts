@@ -32,7 +32,6 @@ const place = {
   requestId: requestRowColumns.indexOf('requestId'),
   outcome: requestRowColumns.indexOf('outcome'),
   reason: requestRowColumns.indexOf('reason'),
-  outputTokens: requestRowColumns.indexOf('outputTokens'),
   arrivalNs: requestRowColumns.indexOf('arrivalNs'),
 };
 
@@ -46,9 +45,8 @@ export class RequestRecorder {
   readonly counts: RecordedCounts = { submitted: 0, completed: 0, rejected: 0, failed: 0, inFlight: 0 };
   /** Time of the last outcome. */
   lastNs = 0;
-  /** Completed, and their output tokens, since the period began. */
+  /** Completed since the period began. */
   periodRequests = 0;
-  periodTokens = 0;
   readonly #rows: RunTables['requests'];
   readonly #options: RequestRecorderOptions;
   /** Arrival of each request that has reached a frontend and not ended: tenant, input tokens, time. */
@@ -74,11 +72,6 @@ export class RequestRecorder {
     return this.#open.size;
   }
 
-  beginPeriod(): void {
-    this.periodRequests = 0;
-    this.periodTokens = 0;
-  }
-
   arrived({ columns, fieldsAt, timeNs }: RecordCursor): void {
     this.#writeGivenUp(timeNs);
     const request = columns[fieldsAt] as number;
@@ -100,13 +93,7 @@ export class RequestRecorder {
       else if (!this.#over.has(request)) this.#attempts.set(request, requestRowOf(record.record()));
       return;
     }
-    this.#count(
-      request,
-      columns[fieldsAt + place.outcome] as number,
-      columns[fieldsAt + place.reason] as number,
-      columns[fieldsAt + place.outputTokens] as number,
-      timeNs,
-    );
+    this.#count(request, columns[fieldsAt + place.outcome] as number, columns[fieldsAt + place.reason] as number, timeNs);
     // The frontend saw it arrive; its client sent it before.
     const arrivalNs = (columns[fieldsAt + place.arrivalNs] as number) - this.#options.clientDelayNs;
     appendRequestRow(this.#rows, columns, fieldsAt, arrivalNs, timeNs);
@@ -133,7 +120,7 @@ export class RequestRecorder {
         row.reason = code === outcome.rejected && attempt === undefined ? REASON.clientQueueFull : REASON.other;
       row.endNs = record.timeNs;
     }
-    this.#count(requestId, row.outcome, row.reason, row.outputTokens, row.endNs);
+    this.#count(requestId, row.outcome, row.reason, row.endNs);
     if (code === outcome.timedOut || code === outcome.cancelled) this.#givenUp.set(requestId, row);
     else appendRequest(this.#rows, row);
   }
@@ -172,13 +159,12 @@ export class RequestRecorder {
     return Object.fromEntries(counted.sort(([, one], [, other]) => other - one));
   }
 
-  #count(request: number, ended: number, reason: number, outputTokens: number, endNs: number): void {
+  #count(request: number, ended: number, reason: number, endNs: number): void {
     this.#open.delete(request);
     if (endNs > this.lastNs) this.lastNs = endNs;
     if (ended === OUTCOME.completed) {
       this.counts.completed++;
       this.periodRequests++;
-      this.periodTokens += outputTokens;
       return;
     }
     if (ended === OUTCOME.rejected) this.counts.rejected++;

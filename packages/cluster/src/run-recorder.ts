@@ -64,6 +64,8 @@ export class RunRecorder implements RecordSink {
   /** Kinds of record by the number of their type. */
   readonly #kinds: number[] = [];
   #periodEndNs: number;
+  /** Time of the last record. */
+  #takenNs = 0;
 
   constructor(options: RecorderOptions) {
     this.#options = options;
@@ -94,7 +96,9 @@ export class RunRecorder implements RecordSink {
     const kinds = this.#kinds;
     for (let type = kinds.length; type < typeNames.length; type++) kinds.push(frequentKinds[typeNames[type] as string] ?? kind.other);
     for (const record = new RecordCursor(batch); record.next(); ) {
-      if (record.timeNs >= this.#periodEndNs) this.#endPeriods(record.timeNs);
+      // What comes at the end of a period, such as the reports of engines, is part of it.
+      if (record.timeNs > this.#periodEndNs) this.#endPeriods(record.timeNs - 1);
+      this.#takenNs = record.timeNs;
       this.#takeOf(kinds[record.type] as number, record);
     }
     this.#options.flush?.();
@@ -127,6 +131,7 @@ export class RunRecorder implements RecordSink {
 
   /** Writes what is still in flight; after the run. */
   finish(): void {
+    this.#endPeriods(this.#takenNs);
     this.#requests.finish();
   }
 
@@ -211,16 +216,19 @@ export class RunRecorder implements RecordSink {
     }
   }
 
+  /** Those that end by `nowNs`. */
   #endPeriods(nowNs: number): void {
     const { seriesNs, tables } = this.#options;
     const requests = this.#requests;
+    const usage = this.#usage;
     const seconds = seriesNs * 1e-9;
     while (this.#periodEndNs <= nowNs) {
       const at = this.#periodEndNs;
       appendSample(tables.series, at, metric.requests_per_second as number, -1, requests.periodRequests / seconds);
-      appendSample(tables.series, at, metric.output_tokens_per_second as number, -1, requests.periodTokens / seconds);
+      appendSample(tables.series, at, metric.output_tokens_per_second as number, -1, usage.periodTokens / seconds);
       appendSample(tables.series, at, metric.inflight_requests as number, -1, requests.openCount);
-      requests.beginPeriod();
+      requests.periodRequests = 0;
+      usage.periodTokens = 0;
       this.#periodEndNs += seriesNs;
     }
   }

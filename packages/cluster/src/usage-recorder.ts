@@ -31,6 +31,8 @@ const metrics = {
 
 /** Series of what is in use: engines, GPUs, tiers and links. */
 export class UsageRecorder {
+  /** Tokens that engines put out since the period began. */
+  periodTokens = 0;
   readonly #tables: RunTables;
   readonly #options: UsageRecorderOptions;
   readonly #work = new Map<number, EngineWork>();
@@ -67,6 +69,7 @@ export class UsageRecorder {
 
   /** Busy time, and how near linear layers and memory came to what the GPUs can do, over the period. */
   engineWork({ columns, fieldsAt, timeNs, actor }: RecordCursor): void {
+    this.periodTokens += columns[fieldsAt + 5] as number;
     const work = this.#work.get(actor);
     const periodNs = timeNs - (columns[fieldsAt + 4] as number);
     if (work === undefined || !(periodNs > 0)) return;

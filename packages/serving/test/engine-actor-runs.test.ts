@@ -171,7 +171,7 @@ describe('series', () => {
     // A prefill pass of 1 ms, decodes of 1 ms and 17 and 18 tokens of context; 18 tokens in all; the weights are read three times.
     const busyNs = 3 * ms + 35 * 100;
     expect(recordsOf(cluster, 'engineWork')).toEqual([[16, 2, busyNs, 3, 18_000, busyNs]]);
-    expect(recordsOf(cluster, 'engineCounts')).toEqual([[1, 0, 0, 0, 0]]);
+    expect(recordsOf(cluster, 'engineCounts')).toEqual([[1, 0, 0, 0, 0, 3]]);
     expect(recordsOf(cluster, 'engineLoad')).toEqual([[0, 0, 0, 0, 1000, 0]]);
   });
 

@@ -93,7 +93,10 @@ export interface EngineTotals {
   finishedRequests: number;
   failedRequests: number;
   leftRequests: number;
+  /** Computed by decode passes. */
   decodeTokens: number;
+  /** Those and the ones that prompts end with. */
+  outputTokens: number;
   prefillTokens: number;
   hitTokens: number;
   transferBytes: number;
@@ -166,6 +169,7 @@ function createTotals(): EngineTotals {
     failedRequests: 0,
     leftRequests: 0,
     decodeTokens: 0,
+    outputTokens: 0,
     prefillTokens: 0,
     hitTokens: 0,
     transferBytes: 0,

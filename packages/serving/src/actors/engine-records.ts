@@ -23,5 +23,12 @@ export const engineLoad = record('engineLoad', [
 export const engineWork = record('engineWork', ['prefillTokens', 'decodeTokens', 'busyNs', 'passes', 'flopNs', 'bandwidthNs']);
 /** Lookups of a timing table so far, and those of a prefill length, or of a KV use or context, outside its grid; whenever there were more of these. */
 export const timingLookups = record('timingLookups', ['lookups', 'clampedPrefill', 'clampedDecode']);
-/** Preemptions and finished requests since the last record; goes with `engineWork`. */
-export const engineCounts = record('engineCounts', ['finishedRequests', 'preemptions', 'hitTokens', 'transferBytes', 'sinceNs']);
+/** The same, in numbers; goes with `engineWork`. `outputTokens` are those of decode passes and the ones that prompts end with. */
+export const engineCounts = record('engineCounts', [
+  'finishedRequests',
+  'preemptions',
+  'hitTokens',
+  'transferBytes',
+  'sinceNs',
+  'outputTokens',
+]);

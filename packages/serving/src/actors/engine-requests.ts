@@ -156,6 +156,7 @@ function tellFirstToken<Pool>(
   columns.toldTokens[slot] = 1;
   leaveQueue(state, slot);
   const delayNs = scope.options.controlDelayNs + extraNs;
+  state.totals.outputTokens++;
   if (columns.kind[slot] !== requestKind.decodeOnly) {
     const hit = tellTierHits(state, context, slot, delayNs);
     const prompt = state.engine.requests.promptTokens[slot]!;
@@ -163,6 +164,7 @@ function tellFirstToken<Pool>(
     context.send(to, answerBegun, delayNs, columns.request[slot]!, startNs, context.now, hit, prompt - hit);
     return;
   }
+  state.totals.decodeTokens++;
   context.send(
     columns.frontend[slot] as ActorId,
     firstToken,
@@ -270,6 +272,7 @@ function resume<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, s
   if (gapNs > columns.longestGapNs[slot]!) columns.longestGapNs[slot] = gapNs;
   columns.gapsSince[slot] = state.gaps.clock;
   state.totals.decodeTokens++;
+  state.totals.outputTokens++;
   if (scope.options.telemetry?.gaps === true) noteGap(state.gaps, gapNs);
 }
 

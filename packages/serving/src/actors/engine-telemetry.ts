@@ -17,7 +17,9 @@ export function takeStretches<Pool>(scope: EngineScope<Pool>, state: EngineActor
   for (let index = 0; index < events.stretches; index++) {
     if (gapStackFull(state.gaps)) forgetGaps(state.gaps, oldestGapClock(state));
     noteStretch(state.gaps, events, index, keepRows);
-    state.totals.decodeTokens += events.stretchSequences[index]! * (events.stretchTo[index]! - events.stretchFrom[index]!);
+    const tokens = events.stretchSequences[index]! * (events.stretchTo[index]! - events.stretchFrom[index]!);
+    state.totals.decodeTokens += tokens;
+    state.totals.outputTokens += tokens;
     if (telemetry?.series === true) addBandwidth(state, events, index);
   }
   if (keepRows && gapLogFull(state.gaps)) emitGaps(state, context);
@@ -99,7 +101,15 @@ export function emitRecords<Pool>(scope: EngineScope<Pool>, state: EngineActorSt
     engine.status,
   );
   context.emit(engineWork, since('prefillTokens'), since('decodeTokens'), since('busyNs'), since('passes'), flopNs, bandwidthNs);
-  context.emit(engineCounts, since('finishedRequests'), since('preemptions'), since('hitTokens'), since('transferBytes'), recorded.atNs);
+  context.emit(
+    engineCounts,
+    since('finishedRequests'),
+    since('preemptions'),
+    since('hitTokens'),
+    since('transferBytes'),
+    recorded.atNs,
+    since('outputTokens'),
+  );
   Object.assign(recorded, totals);
 }
 

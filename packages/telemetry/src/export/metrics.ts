@@ -98,7 +98,7 @@ export const METRIC_NAMES: readonly MetricName[] = [
     'braess_output_tokens_per_second',
     null,
     'gauge',
-    'Tokens produced per second',
+    'Tokens that engines put out per second',
   ),
   metric(
     'active_blocks',
