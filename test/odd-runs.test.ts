@@ -59,6 +59,20 @@ describe('values that leave nothing to work with name their key', () => {
     ],
     ['telemetry.poa={slopeSeconds: 0.01, everySeconds: 1e9}', /telemetry\.poa\.everySeconds is 1000000000 s; at most/],
     ['kvTiers={g2: {gigabytes: 1e-9}}', /kvTiers\.g2\.gigabytes is 1e-9, less than one block of \d+ bytes/],
+    [
+      'kvTiers={g4: {gigabytes: 1.0e+9}}',
+      /kvTiers\.g4\.gigabytes is 1000000000; a tier has at most 2147483647 blocks, of \d+ bytes \d+ GB/,
+    ],
+    ['kvTiers={g2: {gigabytes: 10, bytesPerSecond: 80}}', /kvTiers\.g2\.bytesPerSecond is 80; must be at least 1000000/],
+    ['cluster.topology.bytesPerSecond.nic=50', /cluster\.topology\.bytesPerSecond\.nic is 50; must be at least 1000000/],
+    [
+      'cluster.topology.spinesPerPod=1.0e+9',
+      /the topology would have about \d+ nodes; the limit is 1000000: take fewer pods, racks, servers or switches/,
+    ],
+    [
+      'cluster.topology.uplinksPerLeaf=1.0e+9',
+      /the topology would have 1000000000 cables between switches; the limit is 1000000: lower uplinksPerLeaf/,
+    ],
   ])('%s', async (setting, message) => {
     await expect(project.run('small.yaml', [setting])).rejects.toThrow(message);
   });

@@ -24,6 +24,7 @@ import { didYouMean, placeOf } from './scenario/document.js';
 import { pathText, ScenarioError } from './scenario/problem.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 import type { Scenario, ServingGroup } from './scenario/schema.js';
+import { tierSizeFault } from './server-tiers.js';
 import { topologySpecOf } from './topology-plan.js';
 
 /** One engine: a tensor-parallel group of GPUs with one scheduler. */
@@ -109,6 +110,10 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   checkPrefixIndex(read, policies);
   const groups = scenario.serving.map((_, index) => planGroup(read, catalogue, gpu, model, index));
   const blockTokens = (groups[0] as GroupPlan).blockTokens;
+  for (const [name, tier] of Object.entries(scenario.kvTiers)) {
+    const fault = tier === undefined ? undefined : tierSizeFault(tier.gigabytes, groups[0] as GroupPlan);
+    if (fault !== undefined) refuse(read, ['kvTiers', name, 'gigabytes'], fault);
+  }
   const topologySpec = topologySpecOf(scenario, gpu);
   let topology: Topology;
   try {

@@ -23,6 +23,23 @@ export interface TierSetting {
 
 type Tiers = Scenario['kvTiers'];
 
+/** Bytes of a block in a tier: those of all GPUs of an engine. */
+function tierBlockBytes({ kvBytesPerTokenPerGpu, tensorParallel, blockTokens }: GroupPlan): number {
+  return kvBytesPerTokenPerGpu * tensorParallel * blockTokens;
+}
+
+/** Largest number of blocks of a tier: their places are 32-bit. */
+const mostTierBlocks = 2 ** 31 - 1;
+
+/** What is wrong with the size of a tier; undefined where it holds one block or more, and no more than can be counted. */
+export function tierSizeFault(gigabytes: number, group: GroupPlan): string | undefined {
+  const blockBytes = tierBlockBytes(group);
+  if (gigabytes * 1e9 < blockBytes)
+    return `is ${gigabytes}, less than one block of ${blockBytes} bytes; give it at least that, or leave the tier out`;
+  if ((gigabytes * 1e9) / blockBytes <= mostTierBlocks) return undefined;
+  return `is ${gigabytes}; a tier has at most ${mostTierBlocks} blocks, of ${blockBytes} bytes ${Math.floor((mostTierBlocks * blockBytes) / 1e9)} GB`;
+}
+
 /** The KV tiers below HBM: DRAM and NVMe in each server's cell, network storage in a cell of its own. */
 export class ServerTiers {
   readonly #setting: TierSetting;
@@ -86,16 +103,11 @@ export class ServerTiers {
   }
 
   #blockBytes(): number {
-    const group = this.#setting.plan.groups[0] as GroupPlan;
-    return group.kvBytesPerTokenPerGpu * group.tensorParallel * group.blockTokens;
+    return tierBlockBytes(this.#setting.plan.groups[0] as GroupPlan);
   }
 
   #store(name: 'g2' | 'g3' | 'g4', tier: NonNullable<Tiers['g2'] | Tiers['g4']>): TierKindOptions['store'] {
     const capacityBlocks = Math.floor((tier.gigabytes * 1e9) / this.#blockBytes());
-    if (capacityBlocks < 1)
-      throw new RangeError(
-        `kvTiers.${name}.gigabytes is ${tier.gigabytes}, less than one block of ${this.#blockBytes()} bytes; give it at least that, or leave the tier out`,
-      );
     return { capacityBlocks, ...this.#setting.evictionOf(name), minimumFrequency: tier.minimumFrequency };
   }
 

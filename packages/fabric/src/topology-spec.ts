@@ -68,7 +68,7 @@ export interface MultiZoneSpec {
 
 export type TopologySpec = TreeSpec | MultiZoneSpec;
 
-/** Largest number of nodes a description may ask for: ids are used as array indexes throughout. */
+/** Largest number of nodes, and of cables between switches, that a description may ask for: ids are used as array indexes throughout. */
 export const NODE_LIMIT = 1_000_000;
 
 function requireCount(path: string, value: number | undefined, least = 1): void {
@@ -123,9 +123,24 @@ export function checkTree(spec: TreeSpec): void {
     requireCount('storage.nodesPerPod', spec.storage.nodesPerPod);
     requireLink('storage.link', spec.storage.link);
   }
-  const servers = spec.pods * spec.racksPerPod * spec.nodesPerRack;
-  const nodes = servers * (spec.server.gpus + spec.server.nics + 2);
-  if (nodes > NODE_LIMIT) throw new Error(`the topology would have about ${nodes} nodes; the limit is ${NODE_LIMIT}`);
+  requireSize(spec, 1, 0);
+}
+
+/** Refuses what would fill the memory before it is drawn. */
+function requireSize(spec: TreeSpec, zones: number, gateways: number): void {
+  const { pods, racksPerPod, server } = spec;
+  const leaves = pods * (spec.kind === 'rail-optimised' ? server.nics : racksPerPod);
+  const switches = leaves + pods * (spec.spinesPerPod + (spec.storage?.nodesPerPod ?? 0)) + (pods > 1 ? spec.cores! : 0) + gateways;
+  const nodes = zones * (pods * racksPerPod * spec.nodesPerRack * (server.gpus + server.nics + 2) + switches);
+  if (nodes > NODE_LIMIT)
+    throw new Error(
+      `the topology would have about ${nodes} nodes; the limit is ${NODE_LIMIT}: take fewer pods, racks, servers or switches`,
+    );
+  const cables = zones * (leaves * spec.uplinksPerLeaf + (pods > 1 ? pods * spec.uplinksPerPod! : 0));
+  if (cables > NODE_LIMIT)
+    throw new Error(
+      `the topology would have ${cables} cables between switches; the limit is ${NODE_LIMIT}: lower uplinksPerLeaf or uplinksPerPod`,
+    );
 }
 
 /** Checks a multi-zone description. Throws like `checkTree`. */
@@ -133,6 +148,7 @@ export function checkMultiZone(spec: MultiZoneSpec): void {
   requireCount('zones', spec.zones, 2);
   checkTree(spec.zone);
   requireCount('gatewaysPerZone', spec.gatewaysPerZone);
+  requireSize(spec.zone, spec.zones, spec.gatewaysPerZone);
   requireLink('gatewayUplink', spec.gatewayUplink);
   requireLink('interZone', spec.interZone);
   const table = spec.interZoneLatencyNs;

@@ -4,6 +4,8 @@ import { workloadSchema } from './workload-schema.js';
 /** Describes a value for editors and for messages. */
 const count = (description: string, least = 1) => z.int().min(least).describe(description);
 const positive = (description: string) => z.number().positive().finite().describe(description);
+/** Of a link or a tier: at least 1 MB/s, as less is a number of GB/s or Gb/s that was meant to be one of bytes/s. */
+const bandwidth = (description: string) => z.number().min(1e6).finite().describe(description);
 const share = (description: string) => z.number().min(0).max(1).describe(description);
 
 const roles = ['aggregated', 'prefill', 'decode'] as const;
@@ -12,14 +14,14 @@ const linkClasses = ['nvlink', 'pcie', 'host', 'nic', 'leaf-uplink', 'core-uplin
 
 const linkSpeeds = z
   .strictObject({
-    nvlink: positive('GPU to NVLink switch, bytes/s each way').optional(),
-    pcie: positive('GPU to NIC, bytes/s').optional(),
-    nic: positive('NIC to leaf switch, bytes/s').optional(),
-    leafUplink: positive('leaf to spine, bytes/s a link').optional(),
-    coreUplink: positive('spine to core, bytes/s a link').optional(),
-    gateway: positive('core to gateway, bytes/s').optional(),
-    interZone: positive('gateway to gateway of another zone, bytes/s').optional(),
-    storage: positive('storage node to spine, bytes/s').optional(),
+    nvlink: bandwidth('GPU to NVLink switch, bytes/s each way').optional(),
+    pcie: bandwidth('GPU to NIC, bytes/s').optional(),
+    nic: bandwidth('NIC to leaf switch, bytes/s').optional(),
+    leafUplink: bandwidth('leaf to spine, bytes/s a link').optional(),
+    coreUplink: bandwidth('spine to core, bytes/s a link').optional(),
+    gateway: bandwidth('core to gateway, bytes/s').optional(),
+    interZone: bandwidth('gateway to gateway of another zone, bytes/s').optional(),
+    storage: bandwidth('storage node to spine, bytes/s').optional(),
   })
   .describe('Link speeds in bytes/s each way; what is not given follows from the GPU');
 
@@ -205,8 +207,8 @@ const tiersSchema = z.strictObject({
   g2: z
     .strictObject({
       ...deviceSchema,
-      bytesPerSecond: positive('What a host can move in all, each way').default(80e9),
-      workerBytesPerSecond: positive('What the transfers of one engine can take together').default(32e9),
+      bytesPerSecond: bandwidth('What a host can move in all, each way').default(80e9),
+      workerBytesPerSecond: bandwidth('What the transfers of one engine can take together').default(32e9),
     })
     .optional()
     .describe('Host DRAM of each server'),
@@ -214,7 +216,7 @@ const tiersSchema = z.strictObject({
     .strictObject({
       ...deviceSchema,
       minimumFrequency: count('Offers before a block is stored').default(2),
-      bytesPerSecond: positive('What the drives of a server can move, both ways together').default(10e9),
+      bytesPerSecond: bandwidth('What the drives of a server can move, both ways together').default(10e9),
     })
     .optional()
     .describe('NVMe of each server'),
