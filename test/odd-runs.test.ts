@@ -63,6 +63,14 @@ describe('values that leave nothing to work with name their key', () => {
       'kvTiers={g4: {gigabytes: 1.0e+9}}',
       /kvTiers\.g4\.gigabytes is 1000000000; a tier has at most 2147483647 blocks, of \d+ bytes \d+ GB/,
     ],
+    [
+      'workload.source.prefix={groups: 1000000, popularity: {kind: uniform}, prefixTokens: {kind: constant, tokens: 4096}}',
+      /prefix\.prefixTokens of \d+ of 1000000 groups are \d+ blocks of 16 tokens; at most 67108864: take fewer groups or shorter prefixes/,
+    ],
+    [
+      'workload.source.prefix={groups: 1, popularity: {kind: uniform}, prefixTokens: {kind: constant, tokens: 1000000000}}',
+      /prefix\.prefixTokens is 1000000000 for group 0; at most 67108864, 4194304 blocks of 16/,
+    ],
     ['kvTiers={g2: {gigabytes: 10, bytesPerSecond: 80}}', /kvTiers\.g2\.bytesPerSecond is 80; must be at least 1000000/],
     ['cluster.topology.bytesPerSecond.nic=50', /cluster\.topology\.bytesPerSecond\.nic is 50; must be at least 1000000/],
     [

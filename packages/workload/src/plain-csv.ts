@@ -3,7 +3,7 @@ import { type CsvColumns, parseHeader, plainRow, requiredColumn, rowCells } from
 import { type RequestTable, requestName } from './requests.js';
 import { rejectValue, type TracePlace } from './trace-error.js';
 import { clearNames, type LineParser, type NameTable, nameNumber, type TraceRow } from './trace-format.js';
-import { nanosecondsCell, secondsCellNs, tokenCell, wholeNumber } from './trace-values.js';
+import { MAX_PROMPT_BLOCKS, nanosecondsCell, secondsCellNs, tokenCell, wholeNumber } from './trace-values.js';
 
 const HASH_COLUMN = 'block_hashes_';
 const KNOWN_COLUMNS = [
@@ -101,6 +101,13 @@ function groupHashes(chains: PrefixChains, group: string, prefixCell: string, ro
   if (group === '' && prefixTokens > 0) rejectValue(place, 'prefix_group', group, 'a name, since prefix_tokens is not 0');
   const count = Math.floor(prefixTokens / chains.blockTokens);
   if (count === 0) return [];
+  if (count > MAX_PROMPT_BLOCKS)
+    rejectValue(
+      place,
+      'prefix_tokens',
+      prefixCell,
+      `at most ${MAX_PROMPT_BLOCKS * chains.blockTokens}: ${MAX_PROMPT_BLOCKS} blocks of ${chains.blockTokens}`,
+    );
   let known = chains.hashes.get(group);
   if (known === undefined) chains.hashes.set(group, (known = []));
   while (known.length < count) known.push(chainHash(known.at(-1) ?? hashName(group), known.length));
@@ -117,8 +124,8 @@ function parseHashes(cell: string, inputTokens: number, blockTokens: number, pla
     const from = hashNumber(dash < 0 ? part : part.slice(0, dash));
     const to = dash < 0 ? from : hashNumber(part.slice(dash + 1));
     if (from < 0 || to < from) rejectValue(place, field, part, 'a whole number below 2^53, or a range such as 12-19');
-    if (hashes.length + to - from + 1 > limit)
-      rejectValue(place, field, cell, `at most ${limit} hashes: the prompt has ${inputTokens} tokens`);
+    if (hashes.length + to - from + 1 > Math.min(limit, MAX_PROMPT_BLOCKS))
+      rejectValue(place, field, cell, `at most ${Math.min(limit, MAX_PROMPT_BLOCKS)} hashes: the prompt has ${inputTokens} tokens`);
     for (let hash = from; hash <= to; hash++) hashes.push(hash);
   }
   return hashes;

@@ -2,6 +2,7 @@ import { chainHash } from './block-identity.js';
 import type { Uniform } from './distributions.js';
 import { checkLength, type LengthSpec, sampleLength } from './lengths.js';
 import { chooseWeighted, createWeightedChoice, type WeightedChoice, zipfWeights } from './tenants.js';
+import { MAX_PROMPT_BLOCKS } from './trace-values.js';
 
 /** Shared system prompts: each request (or session) begins with the prompt of one group. */
 export interface PrefixGroupSpec {
@@ -21,6 +22,8 @@ export interface PrefixGroups {
 }
 
 const MAX_GROUPS = 1_048_576;
+/** Of all groups together: half a gigabyte of hashes. */
+const MAX_GROUP_BLOCKS = 67_108_864;
 /** Keeps group ids apart from session ids. */
 const GROUP_SALT = 2 ** 42;
 
@@ -34,7 +37,17 @@ export function createPrefixGroups(spec: PrefixGroupSpec, blockTokens: number, u
   const offsets = new Int32Array(spec.groups + 1);
   for (let group = 0; group < spec.groups; group++) {
     prefixTokens[group] = sampleLength(spec.prefixTokens, uniform);
-    offsets[group + 1] = offsets[group]! + Math.floor(prefixTokens[group]! / blockTokens);
+    const own = Math.floor(prefixTokens[group]! / blockTokens);
+    if (own > MAX_PROMPT_BLOCKS)
+      throw new RangeError(
+        `prefix.prefixTokens is ${prefixTokens[group]} for group ${group}; at most ${MAX_PROMPT_BLOCKS * blockTokens}, ${MAX_PROMPT_BLOCKS} blocks of ${blockTokens}`,
+      );
+    const blocks = offsets[group]! + own;
+    if (blocks > MAX_GROUP_BLOCKS)
+      throw new RangeError(
+        `prefix.prefixTokens of ${group + 1} of ${spec.groups} groups are ${blocks} blocks of ${blockTokens} tokens; at most ${MAX_GROUP_BLOCKS}: take fewer groups or shorter prefixes`,
+      );
+    offsets[group + 1] = blocks;
   }
   return { choice: groupChoice(spec), prefixTokens, offsets, hashes: chainGroups(offsets) };
 }

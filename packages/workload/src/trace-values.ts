@@ -2,6 +2,8 @@ import { rejectValue, type TracePlace } from './trace-error.js';
 
 /** Token counts live in 32-bit columns. */
 const MAX_TOKENS = 2_147_483_647;
+/** Most blocks of a prompt that a list of hashes, or a prefix, may name: far beyond any model's length, and few enough to hold. */
+export const MAX_PROMPT_BLOCKS = 4_194_304;
 /** The latest arrival: simulated time is exact up to 2^53 ns, 104 days. */
 const MAX_ARRIVAL_NS = Number.MAX_SAFE_INTEGER;
 

@@ -211,6 +211,8 @@ describe('plain CSV columns', () => {
     ['a group column alone', `${header},prefix_group`, '1,0,9,9,a', 1],
     ['a doubled column', `${header},input_tokens`, '1,0,9,9,9', 1],
     ['more hashes than blocks', `${header},block_hashes_16`, '1,0,17,9,1-3', 2],
+    ['a prefix beyond memory', `${header},prefix_group,prefix_tokens`, '1,0,2000000000,9,a,2000000000', 2],
+    ['hashes beyond memory', `${header},block_hashes_16`, '1,0,2000000000,9,1-125000000', 2],
     ['a missing arrival', 'request_id,input_tokens,output_tokens', '1,9,9', 1],
     ['an empty arrival', header, '1,,9,9', 2],
     ['a negative arrival', header, '1,-1.5,9,9', 2],
