@@ -18,7 +18,7 @@ import { type EngineEvents, engineEvent } from '../events.js';
 import { type EngineActorState, engineRefusal, openRow, requestKind } from './engine-actor-state.js';
 import { abandonKv, bringKv } from './engine-kv.js';
 import { boundaryDelayNs, type EngineScope, emptyEvents, speechDelayNs } from './engine-scope.js';
-import { takeStretches } from './engine-telemetry.js';
+import { dropOldGaps, takeStretches } from './engine-telemetry.js';
 import { longestGapSince, noteGap } from './gap-log.js';
 
 /** Runs the engine up to now and tells what is to be seen. */
@@ -141,6 +141,7 @@ export function takeEvents<Pool>(
         break;
     }
   }
+  if (events.stretches > 0) dropOldGaps(state);
 }
 
 function tellFirstToken<Pool>(

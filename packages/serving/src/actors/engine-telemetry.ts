@@ -15,7 +15,6 @@ export function takeStretches<Pool>(scope: EngineScope<Pool>, state: EngineActor
   const { telemetry } = scope.options;
   const keepRows = telemetry?.gaps === true;
   for (let index = 0; index < events.stretches; index++) {
-    if (gapStackFull(state.gaps)) forgetGaps(state.gaps, oldestGapClock(state));
     noteStretch(state.gaps, events, index, keepRows);
     const tokens = events.stretchSequences[index]! * (events.stretchTo[index]! - events.stretchFrom[index]!);
     state.totals.decodeTokens += tokens;
@@ -23,6 +22,11 @@ export function takeStretches<Pool>(scope: EngineScope<Pool>, state: EngineActor
     if (telemetry?.series === true) addBandwidth(state, events, index);
   }
   if (keepRows && gapLogFull(state.gaps)) emitGaps(state, context);
+}
+
+/** Drops gaps that nobody will ask for; after an advance, as requests that ended in it run no more and have asked then. */
+export function dropOldGaps<Pool>(state: EngineActorState<Pool>): void {
+  if (gapStackFull(state.gaps)) forgetGaps(state.gaps, oldestGapClock(state));
 }
 
 function oldestGapClock<Pool>(state: EngineActorState<Pool>): number {
