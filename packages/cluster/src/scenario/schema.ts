@@ -6,6 +6,8 @@ const count = (description: string, least = 1) => z.int().min(least).describe(de
 const positive = (description: string) => z.number().positive().finite().describe(description);
 /** Of a link or a tier: at least 1 MB/s, as less is a number of GB/s or Gb/s that was meant to be one of bytes/s. */
 const bandwidth = (description: string) => z.number().min(1e6).finite().describe(description);
+/** At most a second: no cable is longer. */
+const latency = (description: string) => z.int().min(0).max(1e9).describe(description);
 const share = (description: string) => z.number().min(0).max(1).describe(description);
 
 const roles = ['aggregated', 'prefill', 'decode'] as const;
@@ -27,14 +29,14 @@ const linkSpeeds = z
 
 const linkLatencies = z
   .strictObject({
-    nvlink: count('ns', 0).optional(),
-    pcie: count('ns', 0).optional(),
-    nic: count('ns', 0).optional(),
-    leafUplink: count('ns', 0).optional(),
-    coreUplink: count('ns', 0).optional(),
-    gateway: count('ns', 0).optional(),
-    interZone: count('ns, one way', 0).optional(),
-    storage: count('ns', 0).optional(),
+    nvlink: latency('ns').optional(),
+    pcie: latency('ns').optional(),
+    nic: latency('ns').optional(),
+    leafUplink: latency('ns').optional(),
+    coreUplink: latency('ns').optional(),
+    gateway: latency('ns').optional(),
+    interZone: latency('ns, one way').optional(),
+    storage: latency('ns').optional(),
   })
   .describe('One-way latency of each kind of link, ns');
 
@@ -60,7 +62,7 @@ const topologySchema = z.strictObject({
 
 const fabricSchema = z.strictObject({
   fidelity: z.enum(['flow', 'chunk']).default('flow').describe('flow: max-min fair rates; chunk: store and forward through port queues'),
-  chunkBytes: count('Bytes that move as one at chunk fidelity').default(65_536),
+  chunkBytes: count('Bytes that move as one at chunk fidelity; at least 256, the least MTU of InfiniBand', 256).default(65_536),
   shards: z
     .enum(['aggregate', 'per-gpu'])
     .default('aggregate')

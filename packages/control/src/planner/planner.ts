@@ -135,7 +135,7 @@ function planTimes(bound: BoundPolicy<PlannerPolicy>): { periodNs: number | unde
     if (!(Number.isSafeInteger(time) && time >= least))
       throw new KernelError(
         'bad-option',
-        `planner policy '${bound.policy.name}' (${bound.source}) wants to plan at or every ${time} ns; times are whole ns, periods at least 1`,
+        `planner policy '${bound.policy.name}' (${bound.source}) wants to plan at or every ${time} ns; times are whole ns up to 2^53 (104 days), periods at least 1`,
       );
   return { periodNs, timesNs };
 }
