@@ -8,6 +8,7 @@ import { doctorCommand } from './commands/doctor.js';
 import { explainCommand } from './commands/explain.js';
 import { exportCommand } from './commands/export.js';
 import { fitCommand } from './commands/fit.js';
+import { initCommand } from './commands/init.js';
 import { poaCommand } from './commands/poa.js';
 import { policyCommand } from './commands/policy.js';
 import { queryCommand } from './commands/query.js';
@@ -32,8 +33,8 @@ export function buildCommand(logger: Logger): Command {
   command.addCommand(benchCommand(logger)).addCommand(doctorCommand());
   const inspecting = [queryCommand(), compareCommand(), explainCommand(), reportCommand(), exportCommand(), poaCommand()];
   const proving = [accuracyCommand(), reproduceCommand(), fitCommand(), studyCommand()];
-  for (const child of [runCommand(logger), validateCommand(), traceCommand(), tuneCommand(), ...inspecting, ...proving, policyCommand()])
-    command.addCommand(child);
+  const running = [initCommand(), runCommand(logger), validateCommand(), traceCommand(), tuneCommand()];
+  for (const child of [...running, ...inspecting, ...proving, policyCommand()]) command.addCommand(child);
   throwErrors(command);
   return command;
 }

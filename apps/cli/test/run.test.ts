@@ -123,6 +123,18 @@ describe('braess run', () => {
     expect({ code, printed, err }).toEqual({ code: null, printed: '', err: '\n(ended by SIGINT)' });
   });
 
+  it('init writes a scenario that runs as it stands, and never over a file', async () => {
+    const file = folder.path('made/first.yaml');
+    expect(await braess(['init', file])).toMatchObject({ code: 0, err: '' });
+    expect((await braess(['validate', file])).code).toBe(0);
+    const { code, summary } = await runJson(file, '--no-report', '--out', out());
+    expect(code).toBe(0);
+    expect(summary).toMatchObject({ submitted: 2000, completed: 2000, warnings: [] });
+    const again = await braess(['init', file]);
+    expect(again).toMatchObject({ code: 2, out: '' });
+    expect(again.err).toContain('is there already');
+  });
+
   it('--sweep prints one table and a plot, and marks the knee', async () => {
     const words = [
       'run',
