@@ -218,7 +218,7 @@ export function restoreSnapshot(engine: ShardEngine, snapshot: Snapshot): void {
   }
   for (const [index, key] of snapshot.promiseKeys.entries()) {
     const actor = Math.floor(key / model.cellNames.length);
-    if (engine.owns(actor)) engine.restorePromise(actor, key, snapshot.promiseUntilNs[index] as number);
+    if (engine.owns(actor)) engine.keepPromise(actor, key, snapshot.promiseUntilNs[index] as number);
   }
   restoreEvents(engine, snapshot);
   // One shard keeps the count of what ran before, so that sums over shards stay right.

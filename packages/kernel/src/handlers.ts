@@ -19,9 +19,13 @@ export function handlerTable(model: Model, stride: number): (Handler | undefined
   return table;
 }
 
-/** Called with what a handler returned, when that is not undefined. */
-export function refuseReturned(returned: unknown): void {
-  if (typeof (returned as { then?: unknown } | null)?.then === 'function') {
-    throw new KernelError('forbidden', 'a handler returned a promise; handlers must not await: split the work into messages');
-  }
+// Taken before the guards hide it from handlers.
+const { then } = Promise.prototype;
+
+/** Called with what a handler, or another function `what` of a kind, returned, when that is not undefined. */
+export function refuseReturned(returned: unknown, what = 'a handler'): void {
+  if (typeof (returned as { then?: unknown } | null)?.then !== 'function') return;
+  // That it was returned is the error: its own, if it has one, must not end the process.
+  if (returned instanceof Promise) void then.call(returned, undefined, () => undefined);
+  throw new KernelError('forbidden', `${what} returned a promise; handlers must not await: split the work into messages`);
 }

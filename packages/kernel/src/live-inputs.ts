@@ -45,9 +45,11 @@ export class LiveInputs {
   }
 
   /** A shard took an input in, at the time it now bears. */
-  noteTaken(sequence: number, entry: InputEntry): void {
+  noteTaken(sequence: number, timeNs: number): void {
+    const entry = this.#waiting.get(sequence);
+    if (entry === undefined) return;
     this.#waiting.delete(sequence);
-    this.#taken.push({ ...entry, sequence, segment: this.#segment });
+    this.#taken.push({ ...entry, timeNs, sequence, segment: this.#segment });
   }
 
   /** The running segment is lost: what it took must enter again, at the same time and with the same number. */

@@ -26,15 +26,22 @@ export class MessageBatch {
   private bytes = new Uint8Array(this.words.buffer);
   private readonly limitBytes: number;
   private readonly nameOf: (actor: number) => string;
+  private readonly onRefused: (error: KernelError) => void;
   private readonly firstColumn: number;
   private used: number;
   private readonly bodies: unknown[] = [];
   private bodyBytes = 0;
 
-  /** @param nameOf names an actor in errors. */
-  constructor(limitBytes: number, nameOf: (actor: number) => string = (actor) => `#${actor}`, frontWords = 0) {
+  /** @param nameOf names an actor in errors. @param onRefused is told of a passed limit before it is thrown: the batch is of no use any more. */
+  constructor(
+    limitBytes: number,
+    nameOf: (actor: number) => string = (actor) => `#${actor}`,
+    frontWords = 0,
+    onRefused: (error: KernelError) => void = () => undefined,
+  ) {
     this.limitBytes = limitBytes;
     this.nameOf = nameOf;
+    this.onRefused = onRefused;
     this.firstColumn = frontWords + 1;
     this.used = this.firstColumn;
   }
@@ -120,10 +127,12 @@ export class MessageBatch {
   }
 
   private refuse(target: number): never {
-    throw new KernelError(
+    const error = new KernelError(
       'limit',
       `a batch of ${this.count} messages to another shard, the last of them to '${this.nameOf(target)}', passes ${this.limitBytes} bytes; raise limits.batchBytes`,
     );
+    this.onRefused(error);
+    throw error;
   }
 }
 

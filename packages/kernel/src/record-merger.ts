@@ -46,22 +46,41 @@ class RecordQueue {
     this.startCount = 0;
     this.isSorted = true;
     let at = 0;
+    let groupFrom = 0;
     while (at < this.used && (words[at + timeDouble] as number) < beforeNs) {
       if (this.startCount === this.starts.length) {
         const starts = new Int32Array(2 * this.startCount);
         starts.set(this.starts);
         this.starts = starts;
       }
-      let place = this.startCount++;
-      for (; place > 0 && isBefore(this, at, this, this.starts[place - 1] as number); place--) {
-        this.starts[place] = this.starts[place - 1] as number;
-        this.isSorted = false;
+      const place = this.startCount++;
+      if (place > groupFrom && !this.#areTogether(this.starts[place - 1] as number, at)) {
+        this.#sortGroup(groupFrom, place);
+        groupFrom = place;
       }
       this.starts[place] = at;
       at += headerWords + ((integers[2 * at + typeInteger] as number) >>> 16);
     }
+    this.#sortGroup(groupFrom, this.startCount);
     this.waitingFrom = at;
     return this.startCount;
+  }
+
+  #areTogether(one: number, other: number): boolean {
+    return (
+      this.words[one + timeDouble] === this.words[other + timeDouble] &&
+      this.integers[2 * one + stepInteger] === this.integers[2 * other + stepInteger]
+    );
+  }
+
+  /** Sorts what was listed from one place to another, which has one time and step: mostly a few records, but all actors may emit at one instant. */
+  #sortGroup(from: number, end: number): void {
+    const { starts } = this;
+    let at = from + 1;
+    while (at < end && !isBefore(this, starts[at] as number, this, starts[at - 1] as number)) at++;
+    if (at >= end) return;
+    this.isSorted = false;
+    starts.subarray(from, end).sort((one, other) => (isBefore(this, one, this, other) ? -1 : 1));
   }
 
   /** Adds one record of another queue. */

@@ -73,8 +73,33 @@ export function refuseBroken(model: Model, self: number, to: number, type: Messa
   );
 }
 
+export function refuseClass(model: Model, self: number, to: number, type: MessageType): never {
+  const kind = kindOf(model, self);
+  const into = model.lookahead.classNames[model.classOfCell[model.cellOfActor[to] as number] as number] as string;
+  throw new KernelError(
+    'lookahead',
+    `'${actorName(model, self)}' sends '${type.name}' to '${actorName(model, to)}' in a cell of class '${into}', but kind '${kind.name}' declares that it sends to [${(kind.sendsTo ?? []).join(', ')}]: add '${into}' to its sendsTo`,
+  );
+}
+
+/** Notes a link of a long chain of zero-delay messages in `loop`. @throws KernelError `zero-delay-loop` past the limit. */
+export function followLoop(
+  model: Model,
+  loop: string[],
+  self: number,
+  to: number,
+  type: MessageType,
+  step: number,
+  stepLimit: number,
+): void {
+  loop.push(`${actorName(model, self)} -${type.name}-> ${actorName(model, to)}`);
+  if (step > stepLimit) refuseLoop(loop.splice(0), stepLimit);
+  // Long chains that end in time leave their links here: only the last ones are ever shown.
+  if (loop.length > 256) loop.splice(0, 128);
+}
+
 /** @param chain the last sends of the chain, as text. */
-export function refuseLoop(chain: readonly string[], stepLimit: number): never {
+function refuseLoop(chain: readonly string[], stepLimit: number): never {
   const links = [...new Set(chain.slice(-32))].join('; ');
   throw new KernelError(
     'zero-delay-loop',

@@ -9,6 +9,7 @@ import { checkPace, type Pace, type PacingReport } from './pacing.js';
 import type { Program } from './program.js';
 import type { RecordSink } from './records.js';
 import type { PreparedThreads } from './run.js';
+import { guardedLogger, type RunLogger } from './run-logger.js';
 import type { ThreadTransport } from './segment.js';
 import type { ShardChoice } from './shard-choice.js';
 import { checkShards } from './simulation.js';
@@ -89,7 +90,8 @@ export interface RunResult {
 }
 
 /** Options after the check, with the defaults that everything needs. */
-export interface CheckedOptions extends RunOptions {
+export interface CheckedOptions extends Omit<RunOptions, 'logger'> {
+  readonly logger: RunLogger | undefined;
   readonly seed: string;
   readonly untilNs: number;
   readonly resolvedLimits: Limits;
@@ -137,7 +139,8 @@ export function checkOptions(program: Program, options: RunOptions): CheckedOpti
   checkCheckpoints(options, untilNs);
   checkPlain(options);
   checkInputLog(options.inputs ?? []);
-  return { ...options, seed: String(seed), untilNs, resolvedLimits: resolveLimits(options.limits) };
+  const logger = options.logger === undefined ? undefined : guardedLogger(options.logger);
+  return { ...options, seed: String(seed), untilNs, resolvedLimits: resolveLimits(options.limits), logger };
 }
 
 function checkTransport(program: Program, options: RunOptions): void {

@@ -8,6 +8,7 @@ import { LiveInputs, type NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
 import { type RunEvents, RunObserver } from './observer.js';
 import { type PacerState, pacingReport } from './pacing.js';
+import { copyValue } from './plain-copy.js';
 import { modelOf, type Program } from './program.js';
 import { RecordMerger } from './record-merger.js';
 import { type CheckedOptions, checkOptions, type RunOptions, type RunResult } from './run-options.js';
@@ -115,9 +116,11 @@ class Coordinator implements Run {
     this.#inputs = new LiveInputs(snapshot === undefined ? 0 : firstFreeInput(snapshot));
     for (const entry of options.inputs ?? []) inputFields(entry, model);
     this.#scheduled = this.#inputs.number(options.inputs ?? []);
-    if (options.threads?.pool.take() === false)
-      throw new KernelError('bad-option', 'threads belong to another run; each run needs threads of its own: call prepareThreads for each');
+    const threads = options.threads?.pool;
+    if (threads !== undefined && threads.state !== 'free')
+      throw new KernelError('bad-option', `threads ${threads.state}; each run needs threads of its own: call prepareThreads for each`);
     this.#recorder = options.trace === undefined ? undefined : new EventRecorder(model, options.trace);
+    threads?.take(); // Last: a run that is refused leaves them to the next.
     this.result = this.#start();
     this.result.catch(() => undefined); // Whoever awaits it sees the error; nobody may be awaiting yet.
   }
@@ -142,8 +145,9 @@ class Coordinator implements Run {
         'bad-option',
         `input '${entry.message}' for '${entry.actor}' comes too late: the run has ended; inject before that`,
       );
-    const full = { ...entry, timeNs: entry.timeNs ?? 0 };
-    inputFields(full, this.model);
+    const given = { ...entry, timeNs: entry.timeNs ?? 0 };
+    inputFields(given, this.model);
+    const full = copyValue(given, `the input for '${entry.actor}'`); // The log holds it, and the caller may change its own.
     const sequence = this.#inputs.add(full);
     if (this.#segment !== undefined) this.#deliver(this.#segment, sequence, full);
   }
@@ -231,7 +235,7 @@ class Coordinator implements Run {
     try {
       await this.#runSlices(simulation);
     } catch (error) {
-      this.#writeRecords(simulation, simulation.processedNs);
+      this.#writeRecords(simulation, simulation.completeNs);
       throw error;
     }
     this.#writeRecords(simulation, Number.POSITIVE_INFINITY);
@@ -483,7 +487,7 @@ class Coordinator implements Run {
         return;
       }
       case 'input':
-        this.#inputs.noteTaken(report.sequence, report.entry);
+        this.#inputs.noteTaken(report.sequence, report.timeNs);
         return;
       case 'events':
         if (stretch === this.#stretch) this.#recordEvents(report.columns, report.messageNames);

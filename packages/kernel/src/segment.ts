@@ -9,7 +9,7 @@ import type { NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
 import type { PacerState } from './pacing.js';
 import { placeCells, placementDigest } from './placement.js';
-import { unpackValue } from './plain-data.js';
+import { packValue, unpackValue } from './plain-data.js';
 import { RecordBlocks } from './record-blocks.js';
 import type { RecordBatch } from './records.js';
 import { emptyResult, type ShardReport, type ShardResult, type ShardTask, type SnapshotWish, WatchWords } from './shard-task.js';
@@ -95,11 +95,15 @@ export class ShardPool {
     return this.#pool.threads;
   }
 
-  /** Gives the threads to a run; false when another one has them. */
-  take(): boolean {
-    if (this.#isTaken) return false;
+  /** Whether a run can have the threads, as the end of a sentence about them. */
+  get state(): 'free' | 'belong to another run' | 'have been ended' {
+    if (this.#isTaken) return 'belong to another run';
+    return this.#pool.isEnded ? 'have been ended' : 'free';
+  }
+
+  /** Gives the threads to a run. */
+  take(): void {
     this.#isTaken = true;
-    return true;
   }
 
   runShard(task: ShardTask): Promise<ShardResult> {
@@ -175,7 +179,7 @@ export class Segment {
 
   /** Hands external input to the shard that owns its actor. */
   sendInput(shard: number, entry: InputEntry, sequence: number): void {
-    (this.#ports[shard] as MessagePort).postMessage({ entry, sequence });
+    (this.#ports[shard] as MessagePort).postMessage(packValue({ ...entry, sequence }, 'an input'));
     this.#control.wake(shard);
   }
 
@@ -295,7 +299,7 @@ export class Segment {
       traced,
       reportWindows,
       guards,
-      inputs,
+      inputs: packValue(inputs, 'the inputs'),
     };
   }
 
@@ -351,7 +355,7 @@ function merge(results: readonly ShardResult[], model: Model): SegmentResult {
       recordLanes.set(result.recordLanes.subarray(3 * index, 3 * index + 3), 3 * actor);
     }
   }
-  const snapshots = results.flatMap((result) => (result.snapshot === undefined ? [] : [result.snapshot]));
+  const snapshots = results.flatMap(({ snapshot }) => (snapshot === undefined ? [] : [unpackValue(snapshot) as Snapshot]));
   return {
     lanes,
     recordLanes,

@@ -1,5 +1,5 @@
 import type { Context, TimerId } from './actor.js';
-import { actorLayout } from './actor-lines.js';
+import { actorLayout, actorLinesOf, recordLinesOf, undeclaredClasses } from './actor-lines.js';
 import type { EngineOptions, EventTap } from './engine-options.js';
 import { fromUnknown, KernelError } from './errors.js';
 import { EventQueue } from './event-queue.js';
@@ -15,13 +15,14 @@ import { RandomStreams, streamName } from './random-streams.js';
 import { RecordBuffer } from './records.js';
 import {
   actorName,
+  followLoop,
   kindOf,
   nameFullest,
   refuseActor,
   refuseBroken,
+  refuseClass,
   refuseCrossing,
   refuseDelay,
-  refuseLoop,
   refuseMessage,
   refuseStream,
 } from './refusals.js';
@@ -32,7 +33,8 @@ import { StrictStates } from './strict-states.js';
 import { maximumTimeNs, timeFault } from './time.js';
 import { TimerTable } from './timer-table.js';
 
-const { actorKindMask, actorWords, cellWord, laneAWord, laneBWord, promisedFlag, sequenceDouble, shardWord, streamWord } = actorLayout;
+const { actorKindMask, actorWords, cellWord, declaredFlag, laneAWord, laneBWord, promisedFlag, sequenceDouble, shardWord, streamWord } =
+  actorLayout;
 
 const { bodyFlag, cancelledTarget, fieldWords, kindMask, kindOffset, senderOffset, slotWords, stepOffset, targetOffset, timerFlag } =
   slotLayout;
@@ -68,6 +70,8 @@ export class ShardEngine {
   /** By actor, the latest of its promises: most sends lie past it, and need no look at the single ones. */
   private readonly promisedUntilNs: Float64Array;
   private step = 0;
+  /** A limit that was passed. Handlers cannot catch it: the message is half sent, and on another count of shards there is no such error. */
+  private passedLimit: KernelError | undefined;
   private cancelledCount = 0;
   /** Of the message just posted: how many fields it has, and to which shard it left. */
   private postedFields = 0;
@@ -82,6 +86,8 @@ export class ShardEngine {
   private readonly byClass: Float64Array;
   private readonly classCount: number;
   private readonly classOfCell: Int32Array;
+  /** Kinds x classes: 1 for a class that a kind with `sendsTo` does not list. */
+  private readonly isOutside: Uint8Array;
   private readonly hasLinks: boolean;
   private readonly actorCount: number;
   private readonly stepLimit: number;
@@ -113,7 +119,13 @@ export class ShardEngine {
     this.streams = new RandomStreams(model.streamBase[this.actorCount] as number, (stream) => streamName(model, this.seed, stream));
     this.batches = Array.from(
       { length: shardCount },
-      () => new MessageBatch(options.limits.batchBytes, (actor) => actorName(model, actor), frameFrontWords(shardCount)),
+      () =>
+        new MessageBatch(
+          options.limits.batchBytes,
+          (actor) => actorName(model, actor),
+          frameFrontWords(shardCount),
+          (error) => this.noteLimit(error),
+        ),
     );
     this.watch = options.watch ?? new Int32Array(16);
     this.watchDoubles = new Float64Array(this.watch.buffer);
@@ -121,6 +133,7 @@ export class ShardEngine {
     this.byClass = model.lookahead.byClass;
     this.classCount = model.lookahead.classNames.length;
     this.classOfCell = model.classOfCell;
+    this.isOutside = undeclaredClasses(model);
     this.hasLinks = model.lookahead.links.size > 0;
     this.handlerStride = model.messages.length + 1;
     this.handlers = handlerTable(model, this.handlerStride);
@@ -129,23 +142,11 @@ export class ShardEngine {
     this.nameHashes = Int32Array.from([...model.messages.map((type) => nameHash(type.name)), nameHash('start')]);
     this.numberOfDeclaration = new Int32Array(1 + Math.max(...model.messages.map((type) => type.declaration), 0)).fill(-1);
     for (const [number, type] of model.messages.entries()) this.numberOfDeclaration[type.declaration] = number;
-    this.actorLines = new Int32Array(this.actorCount * actorWords);
+    this.actorLines = actorLinesOf(model, shardOfCell);
     this.actorDoubles = new Float64Array(this.actorLines.buffer);
-    this.recordLines = new Int32Array(this.actorCount * 3);
+    this.recordLines = recordLinesOf(model);
     this.promisedUntilNs = new Float64Array(this.actorCount);
     this.states = new Array<unknown>(this.actorCount).fill(undefined);
-    for (let actor = 0; actor < this.actorCount; actor++) {
-      const at = actor * actorWords;
-      const cell = model.cellOfActor[actor] as number;
-      this.actorLines[at] = model.kindOfActor[actor] as number;
-      this.actorLines[at + cellWord] = cell;
-      this.actorLines[at + shardWord] = shardOfCell[cell] as number;
-      this.actorLines[at + streamWord] = model.streamBase[actor] as number;
-      this.actorLines[at + laneAWord] = 0x243f6a88;
-      this.actorLines[at + laneBWord] = 0x13198a2e;
-      this.recordLines[actor * 3] = 0x243f6a88;
-      this.recordLines[actor * 3 + 1] = 0x13198a2e;
-    }
   }
 
   owns(actor: number): boolean {
@@ -185,9 +186,10 @@ export class ShardEngine {
     try {
       const events = this.dispatch(boundNs, maximum);
       this.eventCount += events;
+      if (this.passedLimit !== undefined) throw this.passedLimit;
       return events;
     } catch (error) {
-      throw this.located(error, this.currentSite());
+      throw this.passedLimit ?? this.located(error, this.currentSite());
     } finally {
       this.watch[3] = 0;
       this.slab.cursor.base = -1;
@@ -357,15 +359,11 @@ export class ShardEngine {
     const cell = this.actorLines[destination * actorWords + cellWord] as number;
     const key = this.self * this.model.cellNames.length + cell;
     if (untilNs <= (this.promises.get(key) ?? 0)) return;
-    this.promises.set(key, untilNs);
-    if (untilNs > (this.promisedUntilNs[this.self] as number)) this.promisedUntilNs[this.self] = untilNs;
-    const line = this.self * actorWords;
-    this.actorLines[line] = (this.actorLines[line] as number) | promisedFlag;
-    this.gates?.raise(key, untilNs);
+    this.keepPromise(this.self, key, untilNs);
   }
 
-  /** Puts back a promise made before a checkpoint. */
-  restorePromise(actor: number, key: number, untilNs: number): void {
+  /** Notes a promise just made, or made before a checkpoint. */
+  keepPromise(actor: number, key: number, untilNs: number): void {
     this.promises.set(key, untilNs);
     this.promisedUntilNs[actor] = Math.max(untilNs, this.promisedUntilNs[actor] as number);
     this.actorLines[actor * actorWords] = (this.actorLines[actor * actorWords] as number) | promisedFlag;
@@ -384,7 +382,7 @@ export class ShardEngine {
     let step = 0;
     if (delayNs === 0) {
       step = this.step + 1;
-      if (step > this.stepLimit - 64) this.followLoop(to, type, step);
+      if (step > this.stepLimit - 64) followLoop(this.model, this.loop, self, to, type, step, this.stepLimit);
     }
     const bodyBytes = (flags & bodyFlag) === 0 ? 0 : checkBody(body, type);
     const doubles = this.actorDoubles;
@@ -489,7 +487,15 @@ export class ShardEngine {
   }
 
   private withFullest(error: unknown): unknown {
-    return error instanceof KernelError && error.code === 'limit' ? nameFullest(this.model, this.slab, this.queue, error) : error;
+    return error instanceof KernelError && error.code === 'limit'
+      ? this.noteLimit(nameFullest(this.model, this.slab, this.queue, error))
+      : error;
+  }
+
+  private noteLimit(error: KernelError): KernelError {
+    // Outside a handler whoever called knows the place.
+    if (this.watch[3] === 1) this.passedLimit ??= this.located(error, this.currentSite());
+    return error;
   }
 
   private nextSequence(actor: number): number {
@@ -561,20 +567,18 @@ export class ShardEngine {
       ? this.model.lookahead.between(cell, toCell, this.classOfCell)
       : (this.byClass[(this.classOfCell[cell] as number) * this.classCount + (this.classOfCell[toCell] as number)] as number);
     if (!(delayNs >= least)) refuseCrossing(this.model, this.self, to, type, delayNs, least);
+    const flags = this.actorLines[this.self * actorWords] as number;
+    if ((flags & (promisedFlag | declaredFlag)) === 0) return;
+    // Windows open by what a kind declares: a message to another class would arrive where time has run on.
     if (
-      ((this.actorLines[this.self * actorWords] as number) & promisedFlag) !== 0 &&
-      timeNs < (this.promisedUntilNs[this.self] as number)
-    ) {
+      (flags & declaredFlag) !== 0 &&
+      this.isOutside[(flags & actorKindMask) * this.classCount + (this.classOfCell[toCell] as number)] === 1
+    )
+      refuseClass(this.model, this.self, to, type);
+    if ((flags & promisedFlag) !== 0 && timeNs < (this.promisedUntilNs[this.self] as number)) {
       const silentUntil = this.promises.get(this.self * this.model.cellNames.length + toCell) ?? 0;
       if (timeNs < silentUntil) refuseBroken(this.model, this.self, to, type, timeNs, silentUntil);
     }
-  }
-
-  private followLoop(to: number, type: MessageType, step: number): void {
-    this.loop.push(`${actorName(this.model, this.self)} -${type.name}-> ${actorName(this.model, to)}`);
-    if (step > this.stepLimit) refuseLoop(this.loop.splice(0), this.stepLimit);
-    // Long chains that end in time leave their links here: only the last ones are ever shown.
-    if (this.loop.length > 256) this.loop.splice(0, 128);
   }
 
   private afterHandlerStrict(target: number): void {

@@ -241,6 +241,8 @@ export class ShardLoop {
       if (ran < eventsPerLook) return events;
       if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');
       if (shardCount > 1) {
+        this.#host.flush(this.engine, Math.min(boundNs, this.engine.queue.peekTimeNs()));
+        if (this.#host.wantsStop() || this.#host.shouldYield()) return events;
         // Nobody can reach this shard: without a limit it would run to the end before it listens again.
         if (boundNs === Number.POSITIVE_INFINITY && events >= eventsPerOpenWindow) return events;
         continue;

@@ -1,9 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
-import type { Snapshot } from './checkpoint.js';
 import type { PlainError } from './errors.js';
-import type { InputEntry } from './input-log.js';
 import type { Limits } from './limits.js';
-import type { NumberedInput } from './live-inputs.js';
 import type { PacerState } from './pacing.js';
 import type { RecordColumns } from './record-blocks.js';
 import type { RingLinkPlan } from './shared-ring.js';
@@ -11,7 +8,7 @@ import type { RingLinkPlan } from './shared-ring.js';
 /** When a stretch hands back the state it ends in. */
 export type SnapshotWish = 'never' | 'at its end' | 'if stopped';
 
-/** What a shard thread is given. Everything crosses by structured clone. */
+/** What a shard thread is given. Everything crosses by structured clone, which makes plain objects of those without a prototype: plain data crosses packed. */
 export interface ShardTask {
   readonly link: RingLinkPlan;
   readonly module: string;
@@ -39,8 +36,8 @@ export interface ShardTask {
   readonly traced: Int32Array | undefined;
   readonly reportWindows: boolean;
   readonly guards: boolean;
-  /** External input known beforehand (a replayed log), with its sequence numbers. */
-  readonly inputs: readonly NumberedInput[];
+  /** External input known beforehand (a replayed log), with its sequence numbers: `NumberedInput`s, packed. */
+  readonly inputs: Uint8Array;
 }
 
 /** What a shard thread hands back. */
@@ -60,7 +57,8 @@ export interface ShardResult {
   /** What actors found wrong with their states, where it is drained. */
   readonly endFaults: readonly string[];
   readonly pacer: PacerState | undefined;
-  readonly snapshot: Snapshot | undefined;
+  /** A `Snapshot`, packed. */
+  readonly snapshot: Uint8Array | undefined;
 }
 
 /** Messages a shard thread sends to the coordinator while it runs. */
@@ -74,7 +72,7 @@ export type ShardReport =
       readonly bytes: number;
       readonly throughNs: number;
     }
-  | { readonly kind: 'input'; readonly entry: InputEntry; readonly sequence: number }
+  | { readonly kind: 'input'; readonly timeNs: number; readonly sequence: number }
   | { readonly kind: 'events'; readonly columns: Float64Array; readonly messageNames: readonly string[] }
   | { readonly kind: 'windows'; readonly columns: Float64Array };
 

@@ -5,10 +5,11 @@ import { KernelError, toPlainError } from './errors.js';
 import { slotLayout } from './event-slab.js';
 import { installGuards } from './guards.js';
 import { type InputEntry, inputFields } from './input-log.js';
+import type { NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
 import { Pacer } from './pacing.js';
 import { placeCells, placementDigest } from './placement.js';
-import { packValue } from './plain-data.js';
+import { packValue, unpackValue } from './plain-data.js';
 import { loadProgram, modelOf, type Program } from './program.js';
 import { RecordBlocks } from './record-blocks.js';
 import { outsideSender } from './refusals.js';
@@ -94,7 +95,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
   if (snapshot === undefined) engine.begin();
   else restoreSnapshot(engine, snapshot);
   watch[WatchWords.inHandler] = 0;
-  for (const entry of task.inputs) placeInput(engine, model, entry, entry.sequence);
+  for (const entry of unpackValue(task.inputs) as NumberedInput[]) placeInput(engine, model, entry, entry.sequence);
   const directNs = model.lookahead.betweenShards(shardOfCell, model.classOfCell, shardCount);
   const pacer = task.pace === undefined ? undefined : new Pacer(task.pace, snapshot?.timeNs ?? 0, task.pacer);
   const host = new WorkerHost(task, engine, link);
@@ -134,7 +135,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
     pacer: pacer?.state,
     snapshot:
       task.snapshot === 'at its end' || (task.snapshot === 'if stopped' && loop.wasStopped)
-        ? takeSnapshot(engine, loop.stoppedNs, 'checkpoint')
+        ? packValue(takeSnapshot(engine, loop.stoppedNs, 'checkpoint'), 'the checkpoint')
         : undefined,
   };
 }
@@ -191,10 +192,10 @@ class WorkerHost implements LoopHost {
 
   takeInput(engine: ShardEngine, floorNs: number): void {
     for (let received = receiveMessageOnPort(this.#task.port); received !== undefined; received = receiveMessageOnPort(this.#task.port)) {
-      const { entry, sequence } = received.message as { entry: InputEntry; sequence: number };
-      const stamped = { ...entry, timeNs: Math.max(entry.timeNs, floorNs) };
-      placeInput(engine, engine.model, stamped, sequence);
-      this.#post({ kind: 'input', entry: stamped, sequence });
+      const entry = unpackValue(received.message as Uint8Array) as NumberedInput;
+      const timeNs = Math.max(entry.timeNs, floorNs);
+      placeInput(engine, engine.model, { ...entry, timeNs }, entry.sequence);
+      this.#post({ kind: 'input', timeNs, sequence: entry.sequence });
     }
   }
 

@@ -68,6 +68,8 @@ export class Simulation {
   #stopAsked = false;
   /** What ended the run: the event that failed is gone, so it can neither go on nor be saved. */
   #failure: KernelError | undefined;
+  /** What all shards had passed when it failed. */
+  #failedNs = Number.POSITIVE_INFINITY;
 
   constructor(model: Model, options: SimulationOptions = {}, snapshot?: Snapshot) {
     const shards = checkShards(options.shards ?? 1);
@@ -109,7 +111,7 @@ export class Simulation {
   /** Every record before this time has been emitted; meaningful between two rounds. */
   get completeNs(): number {
     const next = this.#engines.flatMap((engine) => [engine.queue.peekTimeNs(), ...engine.batches.map((batch) => batch.earliestNs)]);
-    return Math.min(...next);
+    return Math.min(this.#failedNs, ...next);
   }
 
   get rounds(): number {
@@ -150,12 +152,19 @@ export class Simulation {
     this.#refuseFailed();
     this.#yieldAsked = yieldAsked;
     let running = false;
+    let atWork: ShardEngine | undefined;
     try {
       for (const loop of this.#loops) loop.publish();
       for (const loop of this.#loops) if (!loop.collect()) throw new KernelError('handshake', 'a frame is missing on one thread');
-      for (const loop of this.#loops) running = loop.advance() || running;
+      for (const loop of this.#loops) {
+        atWork = loop.engine;
+        running = loop.advance() || running;
+      }
     } catch (error) {
       this.#failure = error instanceof KernelError ? error : fromUnknown(error, { seed: this.seed });
+      // The event that failed is in no queue any more; and until all frames are read, nor are messages.
+      const reached = atWork === undefined ? this.#engines : [atWork];
+      this.#failedNs = Math.min(...reached.map((engine) => engine.now || 0));
       throw error;
     }
     if (!running) this.nowNs = Math.max(this.nowNs, ...this.#loops.map((loop) => loop.stoppedNs));

@@ -50,6 +50,10 @@ export class ThreadPool {
     return this.#pool.run(call, { transferList: [...transfer], ...(signal === undefined ? {} : { signal }) }) as Promise<Result>;
   }
 
+  get isEnded(): boolean {
+    return this.#ended !== undefined;
+  }
+
   /** Ends every thread, also one stuck in a task. Called again, it gives the same promise: a second call of piscina's would start new threads. */
   destroy(): Promise<void> {
     this.#ended ??= this.#pool.destroy();

@@ -44,6 +44,17 @@ describe('checkpoints', () => {
     }
   });
 
+  it('hold objects without a prototype as such, and have the same bytes, wherever they were taken', async () => {
+    const bare: FaultParameters = { ...ring, fault: 'bare-body' };
+    const expected = Buffer.from(checkpointOf(bare).bytes);
+    for (const shards of [1, 3]) {
+      const { checkpoint } = await run(faultProgram, bare, { shards, untilNs: 2000, checkpoint: true });
+      expect(Buffer.from((checkpoint as Checkpoint).bytes).equals(expected)).toBe(true);
+    }
+    const restored = new Simulation(modelOf(faultProgram, bare), { from: checkpointOf(bare) });
+    expect(Object.getPrototypeOf((restored.stateOf('ring000001') as { kept: object }).kept)).toBe(null);
+  });
+
   it('cut between instants: everything before the time is done, nothing at it', () => {
     const simulation = new Simulation(modelOf(faultProgram, ring));
     for (const [untilNs, events] of [

@@ -1,4 +1,4 @@
-import { type RunOptions, run } from '@braess/kernel';
+import { KernelError, type RunOptions, run } from '@braess/kernel';
 import { echoProgram } from '@braess/kernel/testing';
 import { describe, expect, it } from 'vitest';
 
@@ -21,5 +21,21 @@ describe('what actors find wrong with their states', () => {
   it.each(runs)('is not told of one that was cut, also where only one of the shards has something left: %s', async (_name, options) => {
     expect((await run(echoProgram, ticks, { ...options, untilNs: 40_500 })).endFaults).toEqual([]);
     expect((await run(echoProgram, ticks, { ...options, untilNs: 9_000 })).endFaults).toEqual([]);
+  });
+
+  it.each(runs.slice(0, 4))('is an error that names the actor where it cannot be told: %s', async (_name, options) => {
+    for (const [atEnd, code, reason] of [
+      ['throw', 'handler-failed', /RangeError: no end/],
+      ['text', 'bad-value', /atEnd returned a string; it must return a list of sentences/],
+      ['promise', 'forbidden', /atEnd returned a promise/],
+    ] as const) {
+      const error = await run(echoProgram, { ...ticks, atEnd }, options).then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      expect(error).toBeInstanceOf(KernelError);
+      expect(error).toMatchObject({ code, reason: expect.stringMatching(reason), site: { message: 'atEnd', seed: '1' } });
+      expect(['x', 'y']).toContain((error as KernelError).site.actor);
+    }
   });
 });

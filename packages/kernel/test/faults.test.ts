@@ -196,6 +196,16 @@ describe('threads', () => {
     expect(() => startRun(faultProgram, ring, { threads })).toThrow(/threads belong to another run/);
   });
 
+  it('that were ended are refused, and a run that is refused leaves them to the next', async () => {
+    const ended = prepareThreads(faultProgram, 1);
+    await ended.destroy();
+    expect(() => startRun(faultProgram, ring, { threads: ended })).toThrow(/threads have been ended/);
+    const threads = prepareThreads(faultProgram, 1);
+    const trace = { actors: ['ring000000'], file: '/nowhere/to/be/written.json' };
+    expect(() => startRun(faultProgram, ring, { threads, trace })).toThrow(/nowhere/);
+    expect((await run(faultProgram, ring, { threads })).eventCount).toBe(6 + 6 * 101);
+  });
+
   it.each(['threads', 'bridged'] as const)('pass a batch larger than the ring in pieces (%s)', async (transport) => {
     const parameters = { ...ring, hops: 3, bodyBytes: 300_000, burst: 4 };
     const one = await run(faultProgram, parameters, { transport: 'memory' });

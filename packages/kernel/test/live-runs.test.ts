@@ -1,4 +1,20 @@
-import { actorKind, type InputEntry, KernelError, message, type Run, RunObserver, type RunRecord, run, startRun } from '@braess/kernel';
+import {
+  actorKind,
+  type Checkpoint,
+  defineProgram,
+  type InputEntry,
+  KernelError,
+  message,
+  modelOf,
+  type Run,
+  RunObserver,
+  type RunOptions,
+  type RunRecord,
+  record,
+  run,
+  Simulation,
+  startRun,
+} from '@braess/kernel';
 import { echoProgram, faultProgram } from '@braess/kernel/testing';
 import { describe, expect, it } from 'vitest';
 
@@ -94,6 +110,25 @@ describe('live input', () => {
     expect(result.inputs).toEqual([]);
     expect(result.lateInputs).toEqual([{ actor: 'x', message: 'poke', fields: [5], timeNs: 0 }]);
     expect(afterwards).toEqual([expect.stringContaining("input 'poke' for 'x' comes too late")]);
+  });
+
+  it('arrives as it was given: without a prototype where it had none, and unchanged by what the caller does then', async () => {
+    const ring = { actors: 3, fault: 'bare-body', failing: 0, atCount: 0, hops: 1, delayNs: 100 } as const;
+    const given = Object.assign(Object.create(null) as { count: number }, { count: 5 });
+    const observer = new RunObserver();
+    const going = startRun(faultProgram, ring, { live: true, shards: 2, checkpoint: true, observer });
+    observer.on('window', ({ fromNs }) => fromNs === 500 && going.stop());
+    going.inject({ timeNs: 500, actor: 'ring000002', message: 'token', fields: [0], body: given });
+    given.count = 6;
+    const { checkpoint, inputs, stoppedNs } = await going.result;
+    const entered = (state: unknown): object => (state as { kept: object }).kept;
+    const taken = new Simulation(modelOf(faultProgram, ring), { from: checkpoint as Checkpoint });
+    expect([Object.getPrototypeOf(entered(taken.stateOf('ring000002'))), { ...entered(taken.stateOf('ring000002')) }]).toEqual([
+      null,
+      { count: 5 },
+    ]);
+    const again = await run(faultProgram, ring, { inputs, untilNs: stoppedNs, checkpoint: true });
+    expect(again.checkpoint).toEqual(checkpoint);
   });
 
   it('is checked when it is given', () => {
@@ -215,7 +250,61 @@ describe('stop', () => {
   });
 });
 
+describe('a window that would last for years', () => {
+  const endless = { ticking: 'xy', tickNs: 1, lookaheadNs: 2 ** 50 };
+
+  it.each(['threads', 'memory'] as const)('lets records out, and ends when it is asked to (%s)', async (transport) => {
+    let written = 0;
+    const sink = {
+      write(records: readonly RunRecord[]): void {
+        for (const { timeNs, actor } of records) {
+          if (timeNs !== 1 + (written >> 1) || actor !== (written & 1))
+            throw new Error(`actor ${actor} at ${timeNs} ns is number ${written}`);
+          written++;
+        }
+        going.stop();
+      },
+    };
+    const going = startRun(echoProgram, endless, { transport, shards: 2, sink });
+    const { stopped, stoppedNs, recordCount } = await going.result;
+    expect([stopped, recordCount, 2 * (stoppedNs - 1)]).toEqual([true, written, written]);
+  });
+});
+
 describe('a failing run', () => {
+  it.each([1, 2])('gives its sink no record of a time that a shard had not passed: memory, %i shards', async (shards) => {
+    const tick = message('tick');
+    const seen = record('seen');
+    const ticker = actorKind({
+      name: 'ticker',
+      messages: { tick },
+      state: (setup: { everyNs: number; failsAtNs: number }) => setup,
+      start: ({ everyNs }, context) => void context.timer(tick, everyNs),
+      on: {
+        tick({ everyNs, failsAtNs }, _message, context) {
+          context.emit(seen);
+          if (context.now === failsAtNs) throw new Error('the ticker broke');
+          context.timer(tick, everyNs);
+        },
+      },
+    });
+    // On two shards the first is 99 ns ahead when the second fails: they run a window of 100 ns one after the other.
+    const program = defineProgram(undefined, 'tickers', (world) => {
+      world.actor('a', ticker, { everyNs: 7, failsAtNs: -1 });
+      world.actor('b', ticker, { everyNs: 5, failsAtNs: 500 });
+      world.lookahead('default', 'default', 100);
+    });
+    const passed: number[][] = [];
+    const sink = { write: (records: readonly RunRecord[]) => void passed.push(...records.map(({ timeNs, actor }) => [timeNs, actor])) };
+    await expect(run(program, undefined, { transport: 'memory', shards, sink })).rejects.toThrow('the ticker broke');
+    const expected = [];
+    for (let timeNs = 1; timeNs < 500; timeNs++) {
+      if (timeNs % 7 === 0) expected.push([timeNs, 0]);
+      if (timeNs % 5 === 0) expected.push([timeNs, 1]);
+    }
+    expect(passed).toEqual(expected);
+  });
+
   it.each(['memory', 'threads'] as const)('gives its sink what came before the failure, and closes it (%s)', async (transport) => {
     const seen: number[] = [];
     let closed = 0;
@@ -225,6 +314,15 @@ describe('a failing run', () => {
     };
     await expect(run(echoProgram, { ticking: 'x', tickNs: 1000, failAtTick: 101 }, { transport, sink })).rejects.toThrow(/tick 101/);
     expect([seen.length, closed]).toEqual([100, 1]);
+  });
+
+  it.each(['memory', 'threads'] as const)('is told as it is, whatever its logger does (%s)', async (transport) => {
+    const broken = () => {
+      throw new Error('the logger broke');
+    };
+    const logger = { warn: broken, error: broken } as unknown as NonNullable<RunOptions['logger']>;
+    const going = run(echoProgram, { ticking: 'x', tickNs: 10, failAtTick: 3 }, { transport, shards: 3, logger });
+    await expect(going).rejects.toMatchObject({ code: 'handler-failed', site: { actor: 'x', message: 'tick', timeNs: 30 } });
   });
 
   it('is told as it is, whatever its observers do', async () => {

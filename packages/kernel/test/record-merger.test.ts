@@ -92,6 +92,24 @@ describe('record merger', () => {
     );
   });
 
+  it('sorts an instant at which very many actors emit, the last one first', async () => {
+    const actors = 200_000; // Placed one by one they would take minutes.
+    const buffer = new RecordBuffer();
+    for (let actor = actors - 1; actor >= 0; actor--) buffer.append(7, 0, actor, 0, types[1], false, actor, 1, 0, 0, 0, 0);
+    let next = 0;
+    const merger = new RecordMerger({
+      writeColumns(batch) {
+        for (const cursor = new RecordCursor(batch); cursor.next(); next++)
+          if (cursor.actor !== next || cursor.columns[cursor.fieldsAt] !== next) throw new Error(`actor ${cursor.actor} at place ${next}`);
+      },
+    });
+    merger.begin(1);
+    merger.add(0, buffer.take());
+    await merger.pass(0, 8);
+    expect(next).toBe(actors);
+    await merger.close();
+  });
+
   it('leaves out what was written before a restart', async () => {
     await fc.assert(
       fc.asyncProperty(shardsDrawn, fc.nat(8), async (shards, turns) => {

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { actorKind, body, type Context, defineProgram, KernelError, message, modelOf, run, Simulation } from '@braess/kernel';
+import { type ActorId, actorKind, body, type Context, defineProgram, KernelError, message, modelOf, run, Simulation } from '@braess/kernel';
 import { describe, expect, it } from 'vitest';
 import { EventRecorder } from '../src/event-recorder.js';
 import { installGuards } from '../src/guards.js';
@@ -252,6 +252,41 @@ describe('limits count bodies', () => {
     expect(local.site).toMatchObject({ actor: 'sender', message: 'go', timeNs: 5 });
     const arriving = refusal(post(bulk), { shards: 2, limits: { pendingBytes: 1_000_000 } });
     expect(arriving.site).toMatchObject({ actor: 'taker', message: 'parcel', timeNs: 15 });
+  });
+
+  it.each([1, 2])('and cannot be caught by the handler that passes one: what was half sent would be lost (%i shards)', (shards) => {
+    const load = message('load', ['count'], body<{ bytes: Uint8Array }>());
+    let failed = 0;
+    const greedy = actorKind({
+      name: 'greedy',
+      messages: { load },
+      state: (other: { id: number }) => ({ other: other.id }),
+      start(state, context) {
+        for (let count = 0; count < 40; count++) {
+          try {
+            context.sendBody(state.other as ActorId<'load'>, load, 10, { bytes: new Uint8Array(1000) }, count);
+          } catch {
+            failed++;
+          }
+        }
+      },
+      on: { load: (_state, { body: content }) => void content.bytes.length },
+    });
+    const program = defineProgram(undefined, 'greedy', (world) => {
+      const ids = { id: 1 };
+      world.actor('a', greedy, ids);
+      world.actor('b', greedy, ids);
+      world.lookahead('default', 'default', 10);
+    });
+    const simulation = new Simulation(modelOf(program, undefined), { shards, limits: { batchBytes: 20_000, pendingBytes: 20_000 } });
+    let error: unknown;
+    try {
+      simulation.runUntil();
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(failed).toBeGreaterThan(0);
+    expect(error).toMatchObject({ code: 'limit', site: { actor: 'a', message: 'start', timeNs: 0 } });
   });
 
   it('and forget those that were taken', () => {

@@ -1,4 +1,4 @@
-import { actorKind, type Context, defineProgram, message, modelOf, Simulation } from '@braess/kernel';
+import { type ActorReference, actorKind, type Context, defineProgram, message, modelOf, Simulation } from '@braess/kernel';
 import { oneFingerprint } from '@braess/kernel/testing';
 import fc from 'fast-check';
 import seedrandom from 'seedrandom';
@@ -178,6 +178,40 @@ describe('promises of silence', () => {
     const simulation = new Simulation(modelOf(talkers(true, true), undefined), { shards });
     expect(() => simulation.runUntil()).toThrow(
       /'talker0' sends 'word' to 'talker1' for 514 ns, but promised cell 'talker1' silence until 1000 ns/,
+    );
+  });
+
+  it.each([1, 2, 3])('are not needed towards a class that a kind does not list, so it must not send there: %i shards', (shards) => {
+    // Before it was refused, 'late' heard 'word' at 110 ns behind its tick at 1000 ns: its window was as long as the promise to its shard.
+    const stray = actorKind({
+      name: 'stray',
+      messages: { tick, word },
+      sendsTo: ['promised'],
+      state: (to: { early: ActorReference; late: ActorReference }) => ({ early: to.early.id, late: to.late.id }),
+      start(state, context) {
+        context.promiseSilence(state.early as typeof context.self, 1_000_000);
+        context.timer(tick, 100);
+      },
+      on: { tick: (state, _message, context) => context.send(state.late as typeof context.self, word, 10), word: () => undefined },
+    });
+    const listener = actorKind({
+      name: 'listener',
+      messages: { tick, word },
+      state: () => ({}),
+      start: (_state, context) => void context.timer(tick, 1000),
+      on: { tick: () => undefined, word: () => undefined },
+    });
+    const program = defineProgram(undefined, 'stray', (world) => {
+      const early = world.actor('early', listener, undefined, { class: 'promised' });
+      const late = world.actor('late', listener, undefined, { class: 'other' });
+      world.actor('stray', stray, { early, late }, { class: 'stray' });
+      for (const to of ['promised', 'other']) {
+        world.lookahead('stray', to, 10);
+        world.lookahead(to, 'stray', 10);
+      }
+    });
+    expect(() => new Simulation(modelOf(program, undefined), { shards }).runUntil()).toThrow(
+      /'stray' sends 'word' to 'late' in a cell of class 'other', but kind 'stray' declares that it sends to \[promised\]: add 'other' to its sendsTo/,
     );
   });
 

@@ -3,8 +3,9 @@ import { message, record } from '../../message.js';
 import type { ActorReference } from '../../model.js';
 import { defineProgram } from '../../program.js';
 
-/** Two actors that answer each other's pokes; one may tick, emit, work and fail. At the end they tell what they have seen. */
+/** Two actors that answer each other's pokes; one or both may tick, emit, work and fail. At the end they tell what they have seen. */
 export interface EchoParameters {
+  /** 'x', 'y' or 'xy'. */
   readonly ticking: string;
   /** 0 for no ticks. */
   readonly tickNs: number;
@@ -13,6 +14,10 @@ export interface EchoParameters {
   readonly lastTick?: number;
   /** Wall time of each tick. */
   readonly workMs?: number;
+  /** Between the two, and the delay of an echo (default 1000). */
+  readonly lookaheadNs?: number;
+  /** What `atEnd` does instead of telling. */
+  readonly atEnd?: 'throw' | 'text' | 'promise';
 }
 
 const poke = message('poke', ['number']);
@@ -24,15 +29,16 @@ const ticked = record('ticked', ['count']);
 const now = performance.now.bind(performance);
 
 export default defineProgram<EchoParameters>(import.meta.url, 'echo', (world, parameters) => {
+  const { lookaheadNs = 1000 } = parameters;
   const references: ActorReference[] = [];
   const player = actorKind({
     name: 'player',
     messages: { poke, echo, tick },
     state: (name: string) => ({ name, seen: 0 }),
     start(state, context) {
-      if (state.name === parameters.ticking && parameters.tickNs > 0) context.timer(tick, parameters.tickNs, 1);
+      if (parameters.ticking.includes(state.name) && parameters.tickNs > 0) context.timer(tick, parameters.tickNs, 1);
     },
-    atEnd: ({ seen }) => (seen === 0 ? [] : [`has seen ${seen}`]),
+    atEnd: ({ seen }) => (parameters.atEnd === undefined ? (seen === 0 ? [] : [`has seen ${seen}`]) : failAtEnd(parameters.atEnd)),
     on: {
       poke(state, { number }) {
         state.seen += number;
@@ -45,10 +51,15 @@ export default defineProgram<EchoParameters>(import.meta.url, 'echo', (world, pa
         if (count === parameters.failAtTick) throw new Error(`tick ${count}`);
         context.emit(ticked, count);
         if (count !== parameters.lastTick) context.timer(tick, parameters.tickNs, count + 1);
-        context.send((references[1] as ActorReference).id, echo, 1000, count);
+        context.send((references[1] as ActorReference).id, echo, lookaheadNs, count);
       },
     },
   });
   for (const name of ['x', 'y']) references.push(world.actor(name, player, name));
-  world.lookahead('default', 'default', 1000);
+  world.lookahead('default', 'default', lookaheadNs);
 });
+
+function failAtEnd(how: 'throw' | 'text' | 'promise'): readonly string[] {
+  if (how === 'throw') throw new RangeError('no end');
+  return (how === 'text' ? 'no list' : Promise.reject(new Error('nobody waits for it'))) as unknown as readonly string[];
+}

@@ -25,7 +25,8 @@ export type Fault =
   | 'rejection'
   | 'flood'
   | 'zero-delay'
-  | 'share-body';
+  | 'share-body'
+  | 'bare-body';
 
 /** A ring of actors, each in a cell of its own, that pass tokens on; one of them fails. */
 export interface FaultParameters {
@@ -73,8 +74,9 @@ export default defineProgram<FaultParameters>(import.meta.url, 'fault', (world, 
       for (let sent = 0; sent < (parameters.burst ?? 1); sent++) pass(parameters, state, context, parameters.hops);
     },
     on: {
-      token(state, { hops }, context): unknown {
+      token(state, { hops, body }, context): unknown {
         state.count++;
+        if (parameters.fault === 'bare-body') state.kept = body;
         context.emit(passed, hops);
         if (hops > 0) pass(parameters, state, context, hops - 1);
         if (state.index === parameters.failing && state.count === parameters.atCount) return fail(parameters, state, context);
@@ -91,14 +93,20 @@ export default defineProgram<FaultParameters>(import.meta.url, 'fault', (world, 
 function pass(parameters: FaultParameters, state: State, context: Context, hops: number): void {
   const { bodyBytes = 0, fault, delayNs } = parameters;
   state.tally.count++;
-  const content = fault === 'share-body' ? state.tally : bodyBytes === 0 ? null : new Uint8Array(bodyBytes).fill(hops & 255);
-  context.sendBody(state.next, token, delayNs, content, hops);
+  context.sendBody(state.next, token, delayNs, contentOf(fault, state, bodyBytes, hops), hops);
+}
+
+function contentOf(fault: Fault, state: State, bodyBytes: number, hops: number): Uint8Array | { count: number } | null {
+  if (fault === 'share-body') return state.tally;
+  if (fault === 'bare-body') return Object.assign(Object.create(null) as { count: number }, { count: hops });
+  return bodyBytes === 0 ? null : new Uint8Array(bodyBytes).fill(hops & 255);
 }
 
 function fail(parameters: FaultParameters, state: State, context: Context): unknown {
   switch (parameters.fault) {
     case 'none':
     case 'share-body':
+    case 'bare-body':
       return undefined;
     case 'throw':
       throw new TypeError('the handler broke');
