@@ -54,7 +54,7 @@ export function tierKind(options: TierKindOptions): TierKind {
       },
       offloadFew(state, view, context) {
         runPipes(options, state, context, scratch);
-        const named = view.block0 === 0 ? null : fewBlocks(view.block0, view.block1, view.block2, view.block3);
+        const named = view.block0 === 0 ? null : listOf(view.block0, view.block1, view.block2, view.block3);
         takeOffload(options, state, context, view.sender, view.blocks, named);
         settle(options, state, context);
       },
@@ -111,7 +111,7 @@ interface Scratch {
 }
 
 /** The blocks up to the first 0, of which no parents are known. */
-function fewBlocks(block0: number, block1: number, block2: number, block3: number): BlockList {
+function listOf(block0: number, block1: number, block2: number, block3: number): BlockList {
   const count = block1 === 0 ? 1 : block2 === 0 ? 2 : block3 === 0 ? 3 : 4;
   const identities = new Float64Array(count);
   identities[0] = block0;
