@@ -2,6 +2,7 @@ import { fromUnknown, KernelError } from './errors.js';
 import { refuseReturned } from './handlers.js';
 import { kindOf } from './refusals.js';
 import type { ShardEngine } from './shard-engine.js';
+import { showWork } from './shard-task.js';
 
 /**
  * What the actors of a shard find wrong with the states they ended in, `actor: sentence` each; see `atEnd` of a kind.
@@ -14,6 +15,7 @@ export function endFaultsOf(engine: ShardEngine): string[] {
     if (atEnd === undefined) return [];
     const name = model.actorNames[actor] as string;
     const site = { actor: name, message: 'atEnd', timeNs: engine.now || 0, shard: engine.shard, seed: engine.seed };
+    showWork(engine.watch, model, actor, 'atEnd');
     try {
       const sentences = atEnd(engine.states[actor]) ?? [];
       refuseReturned(sentences, 'atEnd');

@@ -12,7 +12,7 @@ import { placeCells, placementDigest } from './placement.js';
 import { packValue, unpackValue } from './plain-data.js';
 import { RecordBlocks } from './record-blocks.js';
 import type { RecordBatch } from './records.js';
-import { emptyResult, type ShardReport, type ShardResult, type ShardTask, type SnapshotWish, WatchWords } from './shard-task.js';
+import { emptyResult, type ShardReport, type ShardResult, type ShardTask, type SnapshotWish, WatchWords, workName } from './shard-task.js';
 import { SharedControl, SharedRing } from './shared-ring.js';
 import { ThreadPool, type ThreadPoolOptions } from './thread-pool.js';
 
@@ -234,7 +234,7 @@ export class Segment {
       shard,
       seed,
       timeNs: nowNs,
-      ...(inHandler ? { actor: model.actorNames[actor] as string, message: model.messages[message]?.name ?? 'start' } : {}),
+      ...(inHandler ? { actor: model.actorNames[actor] as string, message: workName(model, message) } : {}),
     };
     const lost = { code: cannotClone ? ('bad-option' as const) : ('worker-lost' as const), reason, site, stack: '' };
     return { ...emptyResult(), error: lost };

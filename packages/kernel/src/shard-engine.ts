@@ -27,6 +27,7 @@ import {
   refuseStream,
 } from './refusals.js';
 import { frameFrontWords } from './shard-link.js';
+import { showWork, workName } from './shard-task.js';
 import type { SilenceGates } from './silence-gates.js';
 import { strictContext } from './strict-context.js';
 import { StrictStates } from './strict-states.js';
@@ -96,7 +97,7 @@ export class ShardEngine {
   private readonly context: Context;
   private readonly strictStates: StrictStates;
   private readonly keepRecords: boolean;
-  private readonly watch: Int32Array;
+  readonly watch: Int32Array;
   private readonly watchDoubles: Float64Array;
   private readonly loop: string[] = [];
   private readonly scratchHash = new Hash();
@@ -165,9 +166,7 @@ export class ShardEngine {
   begin(): void {
     for (let actor = 0; actor < this.actorCount; actor++) {
       if (!this.owns(actor)) continue;
-      this.watch[0] = actor; // Shows a watcher that it moves on, and where.
-      this.watch[1] = actor;
-      this.watch[2] = this.model.messages.length;
+      showWork(this.watch, this.model, actor, 'state');
       const kind = kindOf(this.model, actor);
       try {
         const state = (kind.createState as (setup: unknown) => unknown)(this.model.setups[actor]);
@@ -467,7 +466,7 @@ export class ShardEngine {
   }
 
   messageName(number: number): string {
-    return this.model.messages[number]?.name ?? 'start';
+    return workName(this.model, number);
   }
 
   private allocate(): number {

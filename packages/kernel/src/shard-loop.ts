@@ -25,8 +25,8 @@ const eventsPerOpenWindow = 16 * eventsPerLook;
 
 /** What surrounds the loop: records out, input in, and looks at the wall clock. */
 export interface LoopHost {
-  /** Called after each window: every record before `throughNs` is known. May hold the caller. */
-  flush(engine: ShardEngine, throughNs: number): void;
+  /** Called after each window, and while the shard waits for others: every record before `throughNs` is known. May hold the caller. */
+  flush(engine: ShardEngine, throughNs: number, isWaiting?: boolean): void;
   /** Takes in external input that arrived, stamped no earlier than `floorNs`. Only called in live runs. */
   takeInput(engine: ShardEngine, floorNs: number): void;
   /** True when this shard wants the run to stop soon at a time all shards agree on. */
@@ -73,6 +73,8 @@ export class ShardLoop {
   #missing = 0;
   #stopRequested = false;
   #floorNs = 0;
+  /** Every record before this is emitted. */
+  #passedNs = 0;
   #stopNs = Number.POSITIVE_INFINITY;
   readonly #digest: number;
   readonly #receive: MessageReceiver;
@@ -112,8 +114,12 @@ export class ShardLoop {
   #awaitFrames(): void {
     const isTimed = this.rounds % roundsPerTimedWait === 0;
     const begunMs = isTimed ? wallMs() : 0;
-    do this.#link.wait();
-    while (!this.collect());
+    this.#link.wait();
+    while (!this.collect()) {
+      // A long wait: what this shard has passed may be all that the records of the others wait for.
+      this.#host.flush(this.engine, this.#passedNs, true);
+      this.#link.wait();
+    }
     if (isTimed) this.#host.waited(roundsPerTimedWait * (wallMs() - begunMs));
   }
 
@@ -197,7 +203,8 @@ export class ShardLoop {
     if (live && pacer === undefined && pendingNs < Number.POSITIVE_INFINITY)
       this.#floorNs = Math.max(this.#floorNs, Math.min(pendingNs, this.#stopNs));
     this.#host.onWindow?.(firstNs, boundNs, events);
-    this.#host.flush(this.engine, Math.min(boundNs, this.engine.queue.peekTimeNs()));
+    this.#passedNs = Math.min(boundNs, this.engine.queue.peekTimeNs());
+    this.#host.flush(this.engine, this.#passedNs);
     return true;
   }
 

@@ -1,6 +1,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { PlainError } from './errors.js';
 import type { Limits } from './limits.js';
+import type { Model } from './model.js';
 import type { PacerState } from './pacing.js';
 import type { RecordColumns } from './record-blocks.js';
 import type { RingLinkPlan } from './shared-ring.js';
@@ -94,6 +95,21 @@ export const WatchWords = {
   waitedMs: 6,
   bytes: 64,
 } as const;
+
+/** What an actor does where it is no message: numbers after those of the messages. */
+export const otherWork = ['start', 'state', 'atEnd'] as const;
+
+/** The name of a message, or of what else a kind does, by its number. */
+export function workName(model: Model, number: number): string {
+  return model.messages[number]?.name ?? otherWork[number - model.messages.length] ?? 'start';
+}
+
+/** Shows whoever watches that a shard has come to another function of a kind. */
+export function showWork(watch: Int32Array, model: Model, actor: number, work: (typeof otherWork)[number]): void {
+  watch[WatchWords.events] = ((watch[WatchWords.events] as number) + 1) | 0;
+  watch[WatchWords.actor] = actor;
+  watch[WatchWords.message] = model.messages.length + otherWork.indexOf(work);
+}
 
 /** The result of a shard that has none: it failed, or its thread was lost. */
 export function emptyResult(): ShardResult {

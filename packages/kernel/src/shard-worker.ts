@@ -115,6 +115,9 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
   host.finish(engine, loop.stoppedNs);
   const actors = engine.ownActors();
   const isDrained = !loop.wasStopped && engine.queue.peekTimeNs() === Number.POSITIVE_INFINITY;
+  watch[WatchWords.inHandler] = 1; // So is an `atEnd`.
+  const endFaults = isDrained ? endFaultsOf(engine) : [];
+  watch[WatchWords.inHandler] = 0;
   return {
     actors,
     lanes: Int32Array.from(
@@ -131,7 +134,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
     loopMs,
     stretchEvents: engine.eventCount - eventsBefore,
     isDrained,
-    endFaults: isDrained ? endFaultsOf(engine) : [],
+    endFaults,
     pacer: pacer?.state,
     snapshot:
       task.snapshot === 'at its end' || (task.snapshot === 'if stopped' && loop.wasStopped)
@@ -172,12 +175,12 @@ class WorkerHost implements LoopHost {
     if (task.traced !== undefined) this.#traceEvents(engine, task.traced);
   }
 
-  flush(engine: ShardEngine, throughNs: number): void {
+  flush(engine: ShardEngine, throughNs: number, isWaiting = false): void {
     this.#watchDoubles[WatchWords.eventCount] = engine.eventCount;
     if (!this.#task.keepRecords && this.#windows.length === 0 && this.#traced.length === 0) return;
-    // A look at the clock costs as much as a small window: take one in sixteen.
+    // A look at the clock costs as much as a small window: take one in sixteen. Whoever waits has time for it.
     const isFull = engine.records.bytes >= flushBytes || this.#traced.length * 8 >= flushBytes;
-    if (!isFull && (++this.#looks & 15) !== 0) return;
+    if (!isFull && !isWaiting && (++this.#looks & 15) !== 0) return;
     const nowMs = wallMs();
     if (!isFull && nowMs - this.#lastFlushMs < flushMs) return;
     this.#lastFlushMs = nowMs;

@@ -11,6 +11,8 @@ const atomics = Atomics;
  */
 const spinMs = 0.25;
 const spinMsWhenOversubscribed = 0.005;
+/** A waiting shard comes back this often, though nothing has arrived: it may have records to hand on. */
+const longestSleepMs = 50;
 /** Looks at the rings between two looks at the clock. */
 const looksPerClock = 200;
 
@@ -262,7 +264,7 @@ export class RingLink implements ShardLink {
       else if (nowMs > endMs) break;
     }
     if (this.aborted) throw new KernelError('stopped', 'the run was stopped');
-    this.control.sleep(this.shard, Number.POSITIVE_INFINITY, this.anyInput);
+    this.control.sleep(this.shard, longestSleepMs, this.anyInput);
     if (this.aborted) throw new KernelError('stopped', 'the run was stopped');
   }
 

@@ -1,6 +1,7 @@
 import { KernelError } from './errors.js';
 import type { StallReport } from './observer.js';
 import type { Segment, SegmentPlan } from './segment.js';
+import { workName } from './shard-task.js';
 import { wallMs } from './wall-clock.js';
 
 const lookEveryMs = 250;
@@ -63,7 +64,7 @@ export class Watchdog {
     }
     const stalledMs = wallMs() - seen.sinceMs;
     const actor = this.#plan.model.actorNames[watch.actor] as string;
-    const message = this.#plan.model.messages[watch.message]?.name ?? 'start';
+    const message = workName(this.#plan.model, watch.message);
     if (stalledMs >= stallMs && !seen.named) {
       seen.named = true;
       this.#listener.stalled({ shard, actor, message, nowNs: watch.nowNs, stalledMs });

@@ -23,6 +23,14 @@ describe('what actors find wrong with their states', () => {
     expect((await run(echoProgram, ticks, { ...options, untilNs: 9_000 })).endFaults).toEqual([]);
   });
 
+  it('is waited for no longer than for a handler', async () => {
+    const going = run(echoProgram, { ...ticks, atEnd: 'stall' }, { shards: 2, limits: { handlerLimitMs: 300 } });
+    await expect(going).rejects.toMatchObject({
+      code: 'handler-stalled',
+      site: { message: 'atEnd', actor: expect.stringMatching(/^[xy]$/) },
+    });
+  });
+
   it.each(runs.slice(0, 4))('is an error that names the actor where it cannot be told: %s', async (_name, options) => {
     for (const [atEnd, code, reason] of [
       ['throw', 'handler-failed', /RangeError: no end/],

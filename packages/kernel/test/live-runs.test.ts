@@ -269,6 +269,19 @@ describe('a window that would last for years', () => {
     const { stopped, stoppedNs, recordCount } = await going.result;
     expect([stopped, recordCount, 2 * (stoppedNs - 1)]).toEqual([true, written, written]);
   });
+
+  it('lets the records of one shard out while all others wait for it', async () => {
+    let written = 0;
+    const sink = {
+      write(records: readonly RunRecord[]): void {
+        written += records.length;
+        going.stop();
+      },
+    };
+    const going = startRun(echoProgram, { ...endless, ticking: 'x' }, { shards: 2, sink });
+    const { stopped, stoppedNs, recordCount } = await going.result;
+    expect([stopped, recordCount, stoppedNs - 1]).toEqual([true, written, written]);
+  });
 });
 
 describe('a failing run', () => {

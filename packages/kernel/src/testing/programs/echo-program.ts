@@ -17,7 +17,7 @@ export interface EchoParameters {
   /** Between the two, and the delay of an echo (default 1000). */
   readonly lookaheadNs?: number;
   /** What `atEnd` does instead of telling. */
-  readonly atEnd?: 'throw' | 'text' | 'promise';
+  readonly atEnd?: 'throw' | 'text' | 'promise' | 'stall';
 }
 
 const poke = message('poke', ['number']);
@@ -59,7 +59,8 @@ export default defineProgram<EchoParameters>(import.meta.url, 'echo', (world, pa
   world.lookahead('default', 'default', lookaheadNs);
 });
 
-function failAtEnd(how: 'throw' | 'text' | 'promise'): readonly string[] {
+function failAtEnd(how: 'throw' | 'text' | 'promise' | 'stall'): readonly string[] {
+  for (let looks = 0; how === 'stall'; looks++) if (looks < 0) break;
   if (how === 'throw') throw new RangeError('no end');
   return (how === 'text' ? 'no list' : Promise.reject(new Error('nobody waits for it'))) as unknown as readonly string[];
 }
