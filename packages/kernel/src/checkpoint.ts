@@ -5,7 +5,7 @@ import { Hash } from './fingerprint.js';
 import type { Model } from './model.js';
 import { checkPlainData } from './plain-check.js';
 import { copyValue } from './plain-copy.js';
-import { packValue, unpackValue } from './plain-data.js';
+import { packWrapped, unpackValue } from './plain-data.js';
 import { outsideSender } from './refusals.js';
 import type { ShardEngine } from './shard-engine.js';
 
@@ -346,7 +346,7 @@ export function packCheckpoint(snapshot: Snapshot, model: Model, seed: string): 
     timeNs: snapshot.timeNs,
     eventCount: snapshot.eventCount,
   };
-  const body = packValue([header, snapshot], 'the checkpoint');
+  const body = packWrapped([header, snapshot], 'the checkpoint');
   const bytes = new Uint8Array(headerBytes + body.length + checksumBytes);
   for (let i = 0; i < magic.length; i++) bytes[i] = magic.charCodeAt(i);
   const view = new DataView(bytes.buffer);

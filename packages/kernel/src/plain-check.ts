@@ -2,7 +2,7 @@ import { types } from 'node:util';
 import { KernelError } from './errors.js';
 
 /** Deepest nesting of plain data. */
-export const maximumDepth = 200;
+const maximumDepth = 200;
 
 // Taken before the guards hide it from handlers: bodies are checked while they are up.
 const sharedPrototype = SharedArrayBuffer.prototype as object;
@@ -31,13 +31,18 @@ export const trail: (string | number)[] = [];
 let root: string | { readonly name: string } = '';
 
 /** How much is looked for: symbol keys cost a call an object, repeated parts a set. */
+let deepest = maximumDepth;
 let findSymbols = false;
 let seen: Set<object> | undefined;
 let views: Map<object, ArrayBufferView[]> | undefined;
 
-/** What a walk over a value is about: its name, or the message type whose body it is. */
-export function beginWalk(what: string, thorough: boolean): void {
+/**
+ * What a walk over a value is about: its name, or the message type whose body it is.
+ * @param wrapping levels that the kernel itself puts around plain data.
+ */
+export function beginWalk(what: string, thorough: boolean, wrapping = 0): void {
   root = what;
+  deepest = maximumDepth + wrapping;
   findSymbols = thorough;
   seen = undefined;
 }
@@ -51,6 +56,7 @@ export function checkBody(value: unknown, type: { readonly name: string; readonl
   if (!type.hasBody)
     throw new KernelError('bad-value', `message '${type.name}' is declared without a body; use send, or declare it with body<...>()`);
   root = type;
+  deepest = maximumDepth;
   findSymbols = false;
   seen = undefined;
   return weigh(value, 0);
@@ -59,6 +65,7 @@ export function checkBody(value: unknown, type: { readonly name: string; readonl
 /** Checks an actor's state without packing it. @throws KernelError `bad-value` with the path of what is not plain data. */
 export function checkPlainData(value: unknown, what: string): void {
   root = what;
+  deepest = maximumDepth;
   findSymbols = true;
   seen = undefined;
   weigh(value, 0);
@@ -70,6 +77,7 @@ export function checkPlainData(value: unknown, what: string): void {
  */
 export function checkTree(value: unknown, what: string | { readonly name: string }): number {
   root = what;
+  deepest = maximumDepth;
   findSymbols = true;
   seen = new Set();
   views = new Map();
@@ -103,7 +111,7 @@ export function isLeaf(value: unknown, depth: number): boolean {
 }
 
 function weighObject(value: object, depth: number): number {
-  if (depth > maximumDepth) throw tooDeep(depth);
+  checkDepth(depth);
   if (seen !== undefined) {
     if (seen.has(value)) throw notPlain(depth, 'an object that it also holds elsewhere (a value is a tree: give each place its own copy)');
     seen.add(value);
@@ -219,8 +227,9 @@ export function foreign(value: object): string {
   return ArrayBuffer.isView(value) ? `a ${name}` : `an instance of ${name}`;
 }
 
-export function tooDeep(depth: number): KernelError {
-  return notPlain(depth, `nested deeper than ${maximumDepth} (a cycle?)`);
+/** For an object at this depth, 0 being the value itself. */
+export function checkDepth(depth: number): void {
+  if (depth >= deepest) throw notPlain(depth, `nested deeper than ${maximumDepth} (a cycle?)`);
 }
 
 export function notPlain(depth: number, found: string): KernelError {

@@ -1,15 +1,4 @@
-import {
-  beginWalk,
-  checkKeys,
-  checkView,
-  foreign,
-  isLeaf,
-  maximumDepth,
-  notPlain,
-  tooDeep,
-  trail,
-  typedArrayIndex,
-} from './plain-check.js';
+import { beginWalk, checkDepth, checkKeys, checkView, foreign, isLeaf, notPlain, trail, typedArrayIndex } from './plain-check.js';
 import type { PlainData } from './plain-data.js';
 
 /**
@@ -26,7 +15,7 @@ function copyPart(value: unknown, depth: number): unknown {
 }
 
 function copyObject(value: object, depth: number): object {
-  if (depth > maximumDepth) throw tooDeep(depth);
+  checkDepth(depth);
   const prototype = Object.getPrototypeOf(value) as object | null;
   if (prototype === Object.prototype) return copyItems(value as Record<string, unknown>, { ...value }, depth);
   if (prototype === null) return copyItems(value as Record<string, unknown>, Object.assign(Object.create(null) as object, value), depth);

@@ -1,13 +1,12 @@
 import { addExtension, Packr } from 'msgpackr';
 import {
   beginWalk,
+  checkDepth,
   checkKeys,
   checkView,
   foreign,
   isLeaf,
-  maximumDepth,
   notPlain,
-  tooDeep,
   trail,
   typedArrayIndex,
   typedArrays,
@@ -70,17 +69,25 @@ export function packValue(value: PlainData, what: string): Uint8Array {
   return new Uint8Array(packr.pack(escapeFrom(value, what, true)));
 }
 
+/** Levels of objects and arrays that the kernel puts around plain data, at most. */
+const wrappingLevels = 4;
+
+/** Packs what holds values that were checked each on its own, deeper inside than they were then. */
+export function packWrapped(value: PlainData, what: string): Uint8Array {
+  return new Uint8Array(packr.pack(escapeFrom(value, what, true, wrappingLevels)));
+}
+
 export function unpackValue(bytes: Uint8Array): PlainData {
   return packr.unpack(bytes);
 }
 
 /** Packs the bodies of a batch, which were checked when they were sent. A view that the next call may overwrite. */
 export function packBodies(bodies: readonly unknown[]): Uint8Array {
-  return packr.pack(escapeFrom(bodies, 'a message body', false));
+  return packr.pack(escapeFrom(bodies, 'a message body', false, wrappingLevels));
 }
 
-function escapeFrom(value: unknown, what: string, thorough: boolean): unknown {
-  beginWalk(what, thorough);
+function escapeFrom(value: unknown, what: string, thorough: boolean, wrapping = 0): unknown {
+  beginWalk(what, thorough, wrapping);
   return escapeValue(value, 0);
 }
 
@@ -91,7 +98,7 @@ function escapeValue(value: unknown, depth: number): unknown {
 }
 
 function escapeObject(value: object, depth: number): unknown {
-  if (depth > maximumDepth) throw tooDeep(depth);
+  checkDepth(depth);
   const prototype = Object.getPrototypeOf(value) as object | null;
   if (prototype === Object.prototype) {
     const escaped = escapeRecord(value as Record<string, unknown>, depth) as object;

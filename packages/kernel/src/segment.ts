@@ -9,7 +9,7 @@ import type { NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
 import type { PacerState } from './pacing.js';
 import { placeCells, placementDigest } from './placement.js';
-import { packValue, unpackValue } from './plain-data.js';
+import { packWrapped, unpackValue } from './plain-data.js';
 import { RecordBlocks } from './record-blocks.js';
 import type { RecordBatch } from './records.js';
 import { emptyResult, type ShardReport, type ShardResult, type ShardTask, type SnapshotWish, WatchWords, workName } from './shard-task.js';
@@ -179,7 +179,7 @@ export class Segment {
 
   /** Hands external input to the shard that owns its actor. */
   sendInput(shard: number, entry: InputEntry, sequence: number): void {
-    (this.#ports[shard] as MessagePort).postMessage(packValue({ ...entry, sequence }, 'an input'));
+    (this.#ports[shard] as MessagePort).postMessage(packWrapped({ ...entry, sequence }, 'an input'));
     this.#control.wake(shard);
   }
 
@@ -299,7 +299,7 @@ export class Segment {
       traced,
       reportWindows,
       guards,
-      inputs: packValue(inputs, 'the inputs'),
+      inputs: packWrapped(inputs, 'the inputs'),
     };
   }
 

@@ -199,11 +199,14 @@ export class ShardLoop {
       events = this.#runWindow(boundNs, this.#plan.shardCount);
     }
     this.rounds++;
-    // Without a pace, simulated time moves with the events alone: what all shards have before them is the earliest an input can enter.
-    if (live && pacer === undefined && pendingNs < Number.POSITIVE_INFINITY)
-      this.#floorNs = Math.max(this.#floorNs, Math.min(pendingNs, this.#stopNs));
+    // Without a pace, simulated time moves with the events alone: what all shards have before them, or else what the last of them has behind it,
+    // is the earliest an input can enter.
+    if (live && pacer === undefined) {
+      const earliestNs = pendingNs < Number.POSITIVE_INFINITY ? pendingNs : this.#furthestNs();
+      this.#floorNs = Math.max(this.#floorNs, Math.min(earliestNs, this.#stopNs));
+    }
     this.#host.onWindow?.(firstNs, boundNs, events);
-    this.#passedNs = Math.min(boundNs, this.engine.queue.peekTimeNs());
+    this.#passedNs = this.#completeNs(boundNs);
     this.#host.flush(this.engine, this.#passedNs);
     return true;
   }
@@ -248,7 +251,7 @@ export class ShardLoop {
       if (ran < eventsPerLook) return events;
       if (this.#link.aborted) throw new KernelError('stopped', 'the run was stopped');
       if (shardCount > 1) {
-        this.#host.flush(this.engine, Math.min(boundNs, this.engine.queue.peekTimeNs()));
+        this.#host.flush(this.engine, this.#completeNs(boundNs));
         if (this.#host.wantsStop() || this.#host.shouldYield()) return events;
         // Nobody can reach this shard: without a limit it would run to the end before it listens again.
         if (boundNs === Number.POSITIVE_INFINITY && events >= eventsPerOpenWindow) return events;
@@ -257,7 +260,7 @@ export class ShardLoop {
       // Alone, a window is the whole run: let records out, and stop between two instants when asked to.
       events += this.#finishInstant();
       const nextNs = this.engine.queue.peekTimeNs();
-      this.#host.flush(this.engine, nextNs);
+      this.#host.flush(this.engine, this.#completeNs(nextNs));
       if (this.#plan.live || this.#plan.pacer !== undefined || this.#host.shouldYield()) return events;
       if (this.#host.wantsStop()) {
         this.#stopNs = Math.min(this.#stopNs, nextNs);
@@ -284,6 +287,12 @@ export class ShardLoop {
     return false;
   }
 
+  /** Every record before this is emitted, when nothing arrives from other shards before `boundNs`: input may still enter. */
+  #completeNs(boundNs: number): number {
+    const nextNs = Math.min(boundNs, this.engine.queue.peekTimeNs());
+    return this.#plan.live ? Math.min(nextNs, Math.max(this.#floorNs, this.#lastNs())) : nextNs;
+  }
+
   /** Just after the last event that ran; each shard knows its own, the coordinator takes the greatest. */
   #lastNs(): number {
     return Number.isNaN(this.engine.now) ? this.#plan.startNs : this.engine.now + 1;
@@ -291,9 +300,13 @@ export class ShardLoop {
 
   /** Some shard asked to stop: the first instant that no shard has passed yet, the same for all. */
   #agreeOnStop(): void {
-    let latestNs = 0;
-    for (const reachedNs of this.#reachedNs) latestNs = Math.max(latestNs, reachedNs);
-    this.#stopNs = Math.min(this.#stopNs, latestNs);
+    this.#stopNs = Math.min(this.#stopNs, this.#furthestNs());
+  }
+
+  #furthestNs(): number {
+    let furthestNs = 0;
+    for (const reachedNs of this.#reachedNs) furthestNs = Math.max(furthestNs, reachedNs);
+    return furthestNs;
   }
 
   /** First event of every shard, messages under way included; returns the least. */

@@ -9,7 +9,7 @@ import type { NumberedInput } from './live-inputs.js';
 import type { Model } from './model.js';
 import { Pacer } from './pacing.js';
 import { placeCells, placementDigest } from './placement.js';
-import { packValue, unpackValue } from './plain-data.js';
+import { packWrapped, unpackValue } from './plain-data.js';
 import { loadProgram, modelOf, type Program } from './program.js';
 import { RecordBlocks } from './record-blocks.js';
 import { outsideSender } from './refusals.js';
@@ -138,7 +138,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
     pacer: pacer?.state,
     snapshot:
       task.snapshot === 'at its end' || (task.snapshot === 'if stopped' && loop.wasStopped)
-        ? packValue(takeSnapshot(engine, loop.stoppedNs, 'checkpoint'), 'the checkpoint')
+        ? packWrapped(takeSnapshot(engine, loop.stoppedNs, 'checkpoint'), 'the checkpoint')
         : undefined,
   };
 }
@@ -217,7 +217,7 @@ class WorkerHost implements LoopHost {
   #sendOn(engine: ShardEngine, throughNs: number): void {
     if (this.#task.keepRecords) {
       const { typeNames, columns, bodies } = engine.records.take();
-      const packed = bodies.length === 0 ? undefined : packValue(bodies, 'the bodies of records');
+      const packed = bodies.length === 0 ? undefined : packWrapped(bodies, 'the bodies of records');
       const bytes = columns.byteLength + (packed?.byteLength ?? 0);
       this.#post({ kind: 'records', typeNames, columns: this.#blocks.put(columns), bodies: packed, bytes, throughNs });
       this.#holdForSink(bytes);

@@ -131,6 +131,32 @@ describe('live input', () => {
     expect(again.checkpoint).toEqual(checkpoint);
   });
 
+  it('has its records in order, also where one shard is given something when the records of another have been written', async () => {
+    const order: number[][] = [];
+    const token = { message: 'token', fields: [0], body: null };
+    const sink = {
+      write(records: readonly RunRecord[]): void {
+        const isFirst = order.length === 0;
+        order.push(...records.map(({ timeNs, actor }) => [timeNs, actor]));
+        if (isFirst) going.inject({ ...token, timeNs: 100, actor: 'ring000000' });
+        else going.stop();
+      },
+    };
+    const silent = { actors: 2, fault: 'none', failing: 0, atCount: 0, hops: 0, burst: 0, delayNs: 10 } as const;
+    const going = startRun(faultProgram, silent, { live: true, shards: 2, sink });
+    going.inject({ ...token, timeNs: 500, actor: 'ring000001' });
+    const { inputs } = await going.result;
+    // The second cannot enter at 500 ns any more, where it would come before the first.
+    expect(inputs.map(({ timeNs, actor }) => [timeNs, actor])).toEqual([
+      [500, 'ring000001'],
+      [501, 'ring000000'],
+    ]);
+    expect(order).toEqual([
+      [500, 1],
+      [501, 0],
+    ]);
+  });
+
   it('is checked when it is given', () => {
     const going = startRun(echoProgram, idle, { live: true, pace: 1 });
     expect(() => going.inject({ actor: 'x', message: 'poke', fields: ['1' as unknown as number] })).toThrow(

@@ -1,7 +1,19 @@
 import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ActorId, actorKind, body, type Context, defineProgram, KernelError, message, modelOf, run, Simulation } from '@braess/kernel';
+import {
+  type ActorId,
+  actorKind,
+  body,
+  type Context,
+  defineProgram,
+  KernelError,
+  message,
+  modelOf,
+  record,
+  run,
+  Simulation,
+} from '@braess/kernel';
 import { describe, expect, it } from 'vitest';
 import { EventRecorder } from '../src/event-recorder.js';
 import { installGuards } from '../src/guards.js';
@@ -233,6 +245,45 @@ describe('strict mode', () => {
     // On one shard both are in sight, and the change is refused.
     expect(() => simulate(deeds, { strict: true })).toThrow(/'sender' has changed an object that it shares with the state of 'taker'/);
     expect(common).toEqual({ count: 0 });
+  });
+});
+
+describe('values nested 200 deep', () => {
+  const parcel = message('parcel', [], body<unknown>());
+  const kept = record('kept', [], body<unknown>());
+  const nested = (levels: number): unknown => Array.from({ length: levels }).reduce<unknown>((inner) => [inner], 1);
+  const nesting = (levels: number) => {
+    const kind = actorKind({
+      name: 'nesting',
+      messages: { parcel },
+      state: (): { content: unknown } => ({ content: nested(levels - 1) }),
+      start(_state, context) {
+        if (context.self === 0) context.sendBody(1 as ActorId<'parcel'>, parcel, 10, nested(levels));
+      },
+      on: { parcel: (_state, view, context) => context.emitBody(kept, view.body) },
+    });
+    return modelOf(
+      defineProgram(undefined, 'nesting', (world) => {
+        for (const name of ['a', 'b']) world.actor(name, kind, undefined);
+        world.lookahead('default', 'default', 10);
+      }),
+      undefined,
+    );
+  };
+
+  it.each([1, 2])('pass everywhere, on %i shards, and 201 nowhere', (shards) => {
+    const simulation = new Simulation(nesting(200), { shards, keepRecords: true });
+    simulation.runUntil(5); // The body is under way.
+    const restored = new Simulation(nesting(200), { shards: 3 - shards, keepRecords: true, from: simulation.checkpoint() });
+    for (const each of [simulation.fork(), restored]) {
+      each.runUntil();
+      expect(each.takeRecords().map((entry) => entry.body)).toEqual([nested(200)]);
+      expect(each.stateOf('a')).toEqual({ content: nested(199) });
+    }
+    expect(() => new Simulation(nesting(201), { shards }).runUntil()).toThrow(/nested deeper than 200/);
+    const state = new Simulation(nesting(1), { shards });
+    (state.stateOf('a') as { content: unknown }).content = nested(200);
+    expect(() => state.checkpoint()).toThrow(/the state of 'a'.content.* holds nested deeper than 200/);
   });
 });
 
