@@ -32,15 +32,23 @@ const leastBytes: readonly (readonly [keyof Limits, number])[] = [
   ['ringBytes', 4096],
 ];
 
-/** Fills in defaults. @throws KernelError `bad-option` for a value that is not a positive number, or too small. */
+/** There is a ring for each pair of shards. */
+const mostRingBytes = 2 ** 30;
+
+/** Fills in defaults. @throws KernelError `bad-option` for an unknown limit, and for a value that is not a positive number, too small or too large. */
 export function resolveLimits(given: Partial<Limits> = {}): Limits {
   const limits = { ...defaultLimits, ...given };
-  for (const [name, value] of Object.entries(limits) as [string, number][]) {
-    if (!(value > 0)) throw new KernelError('bad-option', `limits.${name} is ${value}; it must be a positive number`);
+  for (const [name, value] of Object.entries(limits) as [string, unknown][]) {
+    if (!(name in defaultLimits))
+      throw new KernelError('bad-option', `there is no limits.${name}; there are ${Object.keys(defaultLimits).join(', ')}`);
+    if (!(typeof value === 'number' && value > 0))
+      throw new KernelError('bad-option', `limits.${name} is ${String(value)}; it must be a positive number`);
   }
   for (const [name, least] of leastBytes) {
     if (limits[name] < least) throw new KernelError('bad-option', `limits.${name} is ${limits[name]}; at least ${least}`);
   }
+  if (limits.ringBytes > mostRingBytes)
+    throw new KernelError('bad-option', `limits.ringBytes is ${limits.ringBytes}; at most ${mostRingBytes}`);
   return limits;
 }
 

@@ -167,6 +167,9 @@ describe('bad options', () => {
     ['checkpoints every 0 ns', { checkpointEveryNs: 0 }, /checkpointEveryNs is 0/],
     ['a limit of 0', { limits: { pendingBytes: 0 } }, /limits.pendingBytes is 0/],
     ['a NaN limit', { limits: { handlerLimitMs: Number.NaN } }, /limits.handlerLimitMs is NaN/],
+    ['an endless ring', { limits: { ringBytes: Number.POSITIVE_INFINITY } }, /limits.ringBytes is Infinity; at most 1073741824/],
+    ['a limit as text', { limits: { ringBytes: '9000' as never } }, /limits.ringBytes is 9000; it must be a positive number/],
+    ['an unknown limit', { limits: { pendingByte: 1 } as never }, /there is no limits.pendingByte; there are pendingBytes, /],
     ['a tiny ring', { limits: { ringBytes: 100 } }, /limits.ringBytes is 100; at least 4096/],
   ])('refuses %s at once', (_what, options, text) => {
     expect(() => startRun(faultProgram, parameters, options)).toThrow(text);
