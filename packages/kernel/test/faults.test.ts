@@ -59,7 +59,7 @@ describe('a handler that throws', () => {
       'replay: braess replay faults',
     ])
       expect(error.message).toContain(part);
-    expect(workerCount()).toBe(before);
+    await expect.poll(workerCount, { timeout: 5000 }).toBe(before);
   });
 
   it('tells an observer', async () => {
@@ -78,7 +78,7 @@ describe('a worker thread that is lost', () => {
     expect(error.code).toBe('worker-lost');
     expect(error.site).toMatchObject({ shard: shards - 1, actor: 'ring000004', message: 'token', timeNs: failureNs, seed: 'faults' });
     expect(error.message).toContain(`shard ${shards - 1}`);
-    expect(workerCount()).toBe(before);
+    await expect.poll(workerCount, { timeout: 5000 }).toBe(before);
   });
 
   it('by running out of memory is named', { timeout: 60_000 }, async () => {
@@ -87,7 +87,7 @@ describe('a worker thread that is lost', () => {
     expect(error.code).toBe('worker-lost');
     expect(error.message).toMatch(/memory/);
     expect(error.site).toMatchObject({ actor: 'ring000004', timeNs: failureNs, seed: 'faults' });
-    expect(workerCount()).toBe(before);
+    await expect.poll(workerCount, { timeout: 5000 }).toBe(before);
   });
 });
 
@@ -104,7 +104,7 @@ describe('a handler that stalls', () => {
     expect(error.code).toBe('handler-stalled');
     expect(error.message).toContain('limits.handlerLimitMs is 2500');
     expect(error.site).toMatchObject({ shard: 1, actor: 'ring000004', message: 'token', timeNs: failureNs, seed: 'faults' });
-    expect(workerCount()).toBe(before);
+    await expect.poll(workerCount, { timeout: 5000 }).toBe(before);
   });
 });
 
@@ -242,7 +242,7 @@ describe('threads', () => {
     const result = await going.result;
     expect(result.stopped).toBe(true);
     expect(result.eventCount).toBeGreaterThan(0);
-    expect(workerCount()).toBe(before);
+    await expect.poll(workerCount, { timeout: 5000 }).toBe(before);
     // What was done up to there is what an undisturbed run has done at that time.
     const again = await run(faultProgram, endless, { transport: 'memory', untilNs: result.stoppedNs });
     expect([again.fingerprint, again.eventCount]).toEqual([result.fingerprint, result.eventCount]);
