@@ -567,17 +567,17 @@ export class ShardEngine {
       : (this.byClass[(this.classOfCell[cell] as number) * this.classCount + (this.classOfCell[toCell] as number)] as number);
     if (!(delayNs >= least)) refuseCrossing(this.model, this.self, to, type, delayNs, least);
     const flags = this.actorLines[this.self * actorWords] as number;
-    if ((flags & (promisedFlag | declaredFlag)) === 0) return;
+    if ((flags & (promisedFlag | declaredFlag)) !== 0) this.checkDeclared(flags, to, toCell, type, timeNs);
+  }
+
+  /** Apart, so that what every message passes stays short enough to be inlined. */
+  private checkDeclared(flags: number, to: number, toCell: number, type: MessageType, timeNs: number): void {
     // Windows open by what a kind declares: a message to another class would arrive where time has run on.
-    if (
-      (flags & declaredFlag) !== 0 &&
-      this.isOutside[(flags & actorKindMask) * this.classCount + (this.classOfCell[toCell] as number)] === 1
-    )
-      refuseClass(this.model, this.self, to, type);
-    if ((flags & promisedFlag) !== 0 && timeNs < (this.promisedUntilNs[this.self] as number)) {
-      const silentUntil = this.promises.get(this.self * this.model.cellNames.length + toCell) ?? 0;
-      if (timeNs < silentUntil) refuseBroken(this.model, this.self, to, type, timeNs, silentUntil);
-    }
+    const place = (flags & actorKindMask) * this.classCount + (this.classOfCell[toCell] as number);
+    if ((flags & declaredFlag) !== 0 && this.isOutside[place] === 1) refuseClass(this.model, this.self, to, type);
+    if ((flags & promisedFlag) === 0 || timeNs >= (this.promisedUntilNs[this.self] as number)) return;
+    const silentUntil = this.promises.get(this.self * this.model.cellNames.length + toCell) ?? 0;
+    if (timeNs < silentUntil) refuseBroken(this.model, this.self, to, type, timeNs, silentUntil);
   }
 
   private afterHandlerStrict(target: number): void {
