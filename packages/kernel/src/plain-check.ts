@@ -40,7 +40,7 @@ let views: Map<object, ArrayBufferView[]> | undefined;
  * What a walk over a value is about: its name, or the message type whose body it is.
  * @param wrapping levels that the kernel itself puts around plain data.
  */
-export function beginWalk(what: string, thorough: boolean, wrapping = 0): void {
+export function beginWalk(what: typeof root, thorough: boolean, wrapping = 0): void {
   root = what;
   deepest = maximumDepth + wrapping;
   findSymbols = thorough;
@@ -55,19 +55,13 @@ export function beginWalk(what: string, thorough: boolean, wrapping = 0): void {
 export function checkBody(value: unknown, type: { readonly name: string; readonly hasBody: boolean }): number {
   if (!type.hasBody)
     throw new KernelError('bad-value', `message '${type.name}' is declared without a body; use send, or declare it with body<...>()`);
-  root = type;
-  deepest = maximumDepth;
-  findSymbols = false;
-  seen = undefined;
+  beginWalk(type, false);
   return weigh(value, 0);
 }
 
 /** Checks an actor's state without packing it. @throws KernelError `bad-value` with the path of what is not plain data. */
 export function checkPlainData(value: unknown, what: string): void {
-  root = what;
-  deepest = maximumDepth;
-  findSymbols = true;
-  seen = undefined;
+  beginWalk(what, true);
   weigh(value, 0);
 }
 
@@ -76,9 +70,7 @@ export function checkPlainData(value: unknown, what: string): void {
  * @returns about how many bytes it holds.
  */
 export function checkTree(value: unknown, what: string | { readonly name: string }): number {
-  root = what;
-  deepest = maximumDepth;
-  findSymbols = true;
+  beginWalk(what, true);
   seen = new Set();
   views = new Map();
   return weigh(value, 0);

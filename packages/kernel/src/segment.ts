@@ -192,12 +192,13 @@ export class Segment {
 
   async #run(pool: ShardPool, control: SharedArrayBuffer, listener: SegmentListener): Promise<SegmentResult> {
     const rings = connectRings(this.#plan);
+    const inputs = packWrapped(this.#plan.inputs, 'the inputs'); // Once: every shard picks its own.
     const reports: Promise<void>[] = [];
     const tasks = this.#watches.map((watch, shard) => {
       const { port1, port2 } = new MessageChannel();
       this.#ports.push(port1);
       reports.push(this.#listen(port1, shard, listener));
-      const task = this.#taskOf(shard, control, rings, watch, port2);
+      const task = this.#taskOf(shard, control, rings, watch, port2, inputs);
       return pool.runShard(task).catch((error: unknown) => this.#lost(shard, error));
     });
     const bridge =
@@ -266,9 +267,16 @@ export class Segment {
     };
   }
 
-  #taskOf(shard: number, control: SharedArrayBuffer, rings: Rings, watch: SharedArrayBuffer, port: MessagePort): ShardTask {
+  #taskOf(
+    shard: number,
+    control: SharedArrayBuffer,
+    rings: Rings,
+    watch: SharedArrayBuffer,
+    port: MessagePort,
+    inputs: Uint8Array,
+  ): ShardTask {
     const { shards, transport, module, parameters, seed, strict, limits, keepRecords, untilNs, from } = this.#plan;
-    const { snapshot, pace, live, traced, reportWindows, guards, inputs } = this.#plan;
+    const { snapshot, pace, live, traced, reportWindows, guards } = this.#plan;
     const link = {
       shard,
       shardCount: shards,
@@ -299,7 +307,7 @@ export class Segment {
       traced,
       reportWindows,
       guards,
-      inputs: packWrapped(inputs, 'the inputs'),
+      inputs,
     };
   }
 

@@ -116,7 +116,7 @@ function groupHashes(chains: PrefixChains, group: string, prefixCell: string, ro
 
 function parseHashes(cell: string, inputTokens: number, blockTokens: number, place: TracePlace): number[] {
   const field = `${HASH_COLUMN}${blockTokens}`;
-  const limit = Math.ceil(inputTokens / blockTokens);
+  const limit = Math.min(Math.ceil(inputTokens / blockTokens), MAX_PROMPT_BLOCKS);
   const hashes: number[] = [];
   if (cell === '') return hashes;
   for (const part of cell.split(' ')) {
@@ -124,8 +124,8 @@ function parseHashes(cell: string, inputTokens: number, blockTokens: number, pla
     const from = hashNumber(dash < 0 ? part : part.slice(0, dash));
     const to = dash < 0 ? from : hashNumber(part.slice(dash + 1));
     if (from < 0 || to < from) rejectValue(place, field, part, 'a whole number below 2^53, or a range such as 12-19');
-    if (hashes.length + to - from + 1 > Math.min(limit, MAX_PROMPT_BLOCKS))
-      rejectValue(place, field, cell, `at most ${Math.min(limit, MAX_PROMPT_BLOCKS)} hashes: the prompt has ${inputTokens} tokens`);
+    if (hashes.length + to - from + 1 > limit)
+      rejectValue(place, field, cell, `at most ${limit} hashes: the prompt has ${inputTokens} tokens`);
     for (let hash = from; hash <= to; hash++) hashes.push(hash);
   }
   return hashes;

@@ -109,7 +109,10 @@ export interface EngineTotals {
 
 export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, setup: EngineSetup): EngineActorState<Pool> {
   const wantsEvents = (options.kvEvents?.to.length ?? 0) > 0 || (setup.tiers?.length ?? 0) > 0;
-  const heard = (options.kvEvents?.periodNs ?? 0) > 0 || options.blocks.free === undefined ? undefined : heardEvictions(options, setup);
+  const heard =
+    (options.kvEvents?.periodNs ?? 0) > 0 || options.blocks.free === undefined
+      ? undefined
+      : heardEvictions(options, setup.tiers?.length ?? 0);
   const rules = {
     ...options.rules,
     ...(heard === undefined ? {} : { exactEvictions: heard }),
@@ -155,8 +158,8 @@ export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, s
 }
 
 /** Which evictions somebody hears of: a tier that takes what is evicted of all, routers of blocks that can be looked up. */
-function heardEvictions<Pool>({ kvEvents, tiers }: EngineKindOptions<Pool>, setup: EngineSetup): 'named' | 'any' | undefined {
-  if (tiers?.offload === 'on-eviction' && (setup.tiers?.length ?? 0) > 0) return 'any';
+export function heardEvictions<Pool>({ kvEvents, tiers }: EngineKindOptions<Pool>, tierCount: number): 'named' | 'any' | undefined {
+  if (tiers?.offload === 'on-eviction' && tierCount > 0) return 'any';
   return (kvEvents?.to.length ?? 0) > 0 ? 'named' : undefined;
 }
 

@@ -2,7 +2,7 @@ import type { ActorId, Context } from '@braess/kernel';
 import { engineRole, fewBlocks, type KvEventColumns, kvEventKind, kvEvents, kvRemoved, offload, offloadFew } from '@braess/protocol';
 import { quietGrowth } from '../blocks.js';
 import { growthAhead } from '../engine.js';
-import type { EngineActorState } from './engine-actor-state.js';
+import { type EngineActorState, heardEvictions } from './engine-actor-state.js';
 import type { EngineTiers } from './engine-options.js';
 import { type EngineScope, engineEventsDue, speechDelayNs, unknownDelay, untilMultipleNs } from './engine-scope.js';
 
@@ -25,7 +25,7 @@ export function tendEvents<Pool>(scope: EngineScope<Pool>, state: EngineActorSta
 /** Whether nothing that is heard of is evicted before the engine's next event. */
 function isQuiet<Pool>({ options }: EngineScope<Pool>, state: EngineActorState<Pool>): boolean {
   const growth = growthAhead(state.engine);
-  const heard = options.tiers?.offload === 'on-eviction' && state.tiers.length > 0 ? 'any' : 'named';
+  const heard = heardEvictions(options, state.tiers.length) ?? 'named';
   return quietGrowth(options.blocks, state.engine.pool, heard, growth) >= growth;
 }
 
