@@ -13,8 +13,7 @@ export async function benchSession<Result extends { readonly interrupted: boolea
   describe: (result: Result) => string,
 ): Promise<Result> {
   const bar = progressBar(json);
-  const result = await interruptible(async ({ signal, listen }) => {
-    listen();
+  const result = await interruptible(async ({ signal }) => {
     try {
       return await bench({ signal, progress: (share, step) => bar?.update(Math.round(share * 1000), { step }) });
     } finally {

@@ -9,12 +9,17 @@ export interface Interruption {
   listen(): void;
 }
 
-/** Does some work that Ctrl-C may interrupt. A second Ctrl-C ends the process in the ordinary way. */
-export async function interruptible<Result>(work: (interruption: Interruption) => Promise<Result>): Promise<Result> {
+/**
+ * Does some work that Ctrl-C may interrupt; a second Ctrl-C ends the process in the ordinary way.
+ * @param atOnce false for work that calls `listen` itself, when there is something to save.
+ */
+export async function interruptible<Result>(work: (interruption: Interruption) => Promise<Result>, atOnce = true): Promise<Result> {
   const stopping = new AbortController();
   const interrupt = (): void => stopping.abort(new Error('interrupted'));
+  const listen = (): void => void process.once('SIGINT', interrupt);
+  if (atOnce) listen();
   try {
-    return await work({ signal: stopping.signal, listen: () => void process.once('SIGINT', interrupt) });
+    return await work({ signal: stopping.signal, listen });
   } finally {
     process.off('SIGINT', interrupt);
   }

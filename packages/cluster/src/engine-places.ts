@@ -47,9 +47,10 @@ class FreeGpus {
   }
 
   /** From the next rack in turn that has room. */
-  takeSpread(count: number, { racks, searchedTo, next }: RackTurns): number {
+  takeSpread(count: number, turns: RackTurns): number {
+    const { racks, searchedTo } = turns;
     for (let tries = 0; tries < racks.length; tries++) {
-      const rack = next();
+      const rack = turns.next();
       const end = (rack + 1) * this.cluster.serversPerRack * this.cluster.gpusPerServer;
       const first = this.#take(searchedTo[rack]!, end, count);
       searchedTo[rack] = first < 0 ? end : first + count;
@@ -82,7 +83,9 @@ class RackTurns {
     this.searchedTo = Array.from(this.racks, (_, rack) => rack * cluster.serversPerRack * cluster.gpusPerServer);
   }
 
-  readonly next = (): number => this.racks[this.#turn++ % this.racks.length]!;
+  next(): number {
+    return this.racks[this.#turn++ % this.racks.length]!;
+  }
 }
 
 /** Numbers of all racks in the order in which a spread group takes them: zone by zone, then pod by pod, so that few engines reach all of them. */

@@ -26,8 +26,7 @@ export function poaCommand(): Command {
     .action(async (folder: string, options: PoaOptions, command: Command) => {
       checkRunFolder(command, folder);
       const { counterfactualPoa } = await import('@braess/lab');
-      await interruptible(async ({ signal, listen }) => {
-        listen();
+      await interruptible(async ({ signal }) => {
         const found = await counterfactualPoa({ folder, ...options, signal });
         process.stdout.write(options.json === true ? `${JSON.stringify(found)}\n` : `${poaText(found)}\n`);
         if (signal.aborted) process.exitCode = exitCodes.interrupted;

@@ -40,8 +40,7 @@ export function reproduceCommand(): Command {
       };
       await refusingRanges(command, async () => checkSelection(suite, selection));
       const progress = progressBar(options);
-      await interruptible(async ({ signal, listen }) => {
-        listen();
+      await interruptible(async ({ signal }) => {
         try {
           const reproduction = await reproduce(suite, {
             quick: options.quick === true,

@@ -46,7 +46,8 @@ export function runCommand(logger: Logger): Command {
     .action(async (file: string, options: RunOptions, command: Command) => {
       checkInputs(command, file, options.trace);
       try {
-        await interruptible((interruption) => (options.sweep === undefined ? runOnce : runSweep)(file, options, interruption));
+        if (options.sweep === undefined) await interruptible((interruption) => runOnce(file, options, interruption), false);
+        else await interruptible((interruption) => runSweep(file, options, interruption));
       } catch (error) {
         logger.debug(error);
         throw error;
@@ -105,8 +106,7 @@ function exitCodeOfRun(summary: ScenarioSummary, interrupted: boolean): number {
   return summary.lost > 0 ? exitCodes.lost : exitCodes.done;
 }
 
-async function runSweep(file: string, options: RunOptions, { signal, listen }: Interruption): Promise<void> {
-  listen(); // Its runs are on other threads.
+async function runSweep(file: string, options: RunOptions, { signal }: Interruption): Promise<void> {
   const { sweepScenario } = await import('@braess/lab');
   const { makeFreeFolder } = await import('@braess/telemetry');
   const { path, values } = options.sweep as NonNullable<RunOptions['sweep']>;

@@ -29,8 +29,7 @@ export function studyCommand(): Command {
       const study = studyNamed(name);
       if (study === undefined) refuse(command, `no study is named '${name}'; there are ${studyNames().join(', ')}`);
       const quiet = options.json === true || process.stderr.isTTY !== true;
-      await interruptible(async ({ signal, listen }) => {
-        listen();
+      await interruptible(async ({ signal }) => {
         const report = await refusingRanges(command, () =>
           runStudy(study, {
             quick: options.quick === true,
