@@ -14,16 +14,20 @@ const run = (seed: number, name: string, more: Partial<Parameters<typeof runScen
   runScenario({ file: project.path(`${seed}.yaml`), out: project.path(`runs/${seed}-${name}`), transport: 'memory', ...more });
 
 /** Sums of the parts of TTFT and E2E that miss the whole by most, and the least part, ms, of the requests that completed. */
-const parts = `select count(*) as n, max(abs(queue_ms + prefill_ms + handover_ms + first_decode_ms - ttft_ms)) as ttft_off,
+const parts = `select count(*) as n, max(abs(queue_ms + tier_fetch_ms + prefill_ms + handover_ms + first_decode_ms - ttft_ms)) as ttft_off,
   max(abs(ttft_ms + (last_token_ns - first_token_ns) / 1e6 - e2e_ms)) as e2e_off,
-  min(least(queue_ms, prefill_ms, handover_ms, first_decode_ms, e2e_ms - ttft_ms, (end_ns - last_token_ns) / 1e6)) as least_part,
-  max(cached_tokens - input_tokens) as cached_beyond, count(*) filter (max_itl_ms < tpot_ms - 1e-6) as gaps_below_mean from requests where outcome = 'completed'`;
+  min(least(queue_ms, tier_fetch_ms, prefill_ms, handover_ms, first_decode_ms, e2e_ms - ttft_ms, (end_ns - last_token_ns) / 1e6)) as least_part,
+  max(cached_tokens - input_tokens) as cached_beyond, count(distinct tier_fetch_bytes / (cached_tokens - cached_tokens_g1))
+  filter (cached_tokens > cached_tokens_g1) as tier_sizes, max(tier_fetch_bytes / (cached_tokens - cached_tokens_g1))
+  filter (cached_tokens > cached_tokens_g1) as tier_token_bytes, count(*) filter ((cached_tokens > cached_tokens_g1) and tier_fetch_ns = 0) as unwaited,
+  count(*) filter (max_itl_ms < tpot_ms - 1e-6) as gaps_below_mean from requests where outcome = 'completed'`;
 
 /** What the scenarios together came to: features that nothing comes of would test nothing. */
 const happenings = `select count(*) filter (outcome = 'completed') as completed, count(*) filter (outcome = 'rejected') as rejected,
   count(*) filter (outcome = 'failed') as failed, count(*) filter (reason = 'timeout') as timeouts, count(*) filter (attempts > 1) as retried,
   count(*) filter (preemptions > 0) as preempted, count(*) filter (transfer_bytes > 0) as moved, count(*) filter (cached_tokens_g1 > 0) as cached,
-  count(*) filter (cached_tokens > cached_tokens_g1) as from_tiers from requests`;
+  count(*) filter (cached_tokens > cached_tokens_g1) as from_tiers,
+  count(*) filter (tier_fetch_ns > 0) as waited_for_tiers from requests`;
 
 async function numbersOf(folder: string, ...queries: readonly string[]): Promise<Record<string, number>[]> {
   const database = await openRunDatabase(folder);
@@ -65,6 +69,10 @@ describe.sequential('small scenarios with features mixed at random', () => {
     expect(found.e2e_off).toBeLessThan(1e-6);
     expect(found.least_part).toBeGreaterThan(-1e-9);
     expect(found.cached_beyond).toBeLessThan(one.completed === 0 ? 1 : 0);
+    // Llama-3.1-8B: 32 layers of 8 KV heads of 128, keys and values; what came from a tier was waited for.
+    const tokenBytes = 32 * 8 * 128 * 2 * ((scenario.model as { kvPrecision: string }).kvPrecision === 'fp8' ? 1 : 2);
+    expect([0, tokenBytes]).toContain(found.tier_token_bytes);
+    expect([found.tier_sizes, found.unwaited]).toEqual([found.tier_token_bytes === 0 ? 0 : 1, 0]);
     // The longest gap is no shorter than their mean, which with `prefill` holds what came between the engines, too.
     if ((scenario.telemetry as { firstTokenAt: string }).firstTokenAt === 'decode') expect(found.gaps_below_mean).toBe(0);
     for (const [name, value] of Object.entries(happened)) total[name] = (total[name] ?? 0) + value;

@@ -160,7 +160,7 @@ telemetry: { decisionsEvery: 1 }
     const [sums] = await query(
       'runs/mine',
       `select count(*) as n, count(*) filter (outcome = 'completed') as completed,
-         max(abs(ttft_ms - (queue_ms + prefill_ms + handover_ms + first_decode_ms))) as unexplained_ms from requests`,
+         max(abs(ttft_ms - (queue_ms + tier_fetch_ms + prefill_ms + handover_ms + first_decode_ms))) as unexplained_ms from requests`,
     );
     expect(sums).toMatchObject({ n: 240, completed: 240 });
     expect(sums?.unexplained_ms).toBeLessThan(1e-6);

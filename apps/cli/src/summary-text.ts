@@ -8,6 +8,7 @@ const latencies = [
   ['TPOT', 'tpotMs'],
   ['E2E', 'e2eMs'],
   ['KV transfer', 'transferMs'],
+  ['KV fetch', 'tierFetchMs'],
 ] as const;
 
 /** A run's summary for a reader. */

@@ -65,7 +65,7 @@ describe('where TTFT ends', () => {
     const { rows } = await queryRun(
       folder,
       `select first_token_ns - prefill_end_ns as past, transfer_end_ns is null as whole, first_token_ns >= transfer_end_ns as arrived,
-         abs(queue_ms + prefill_ms + handover_ms + first_decode_ms - ttft_ms) < 1e-6 and least(handover_ms, first_decode_ms) >= 0 as sums
+         abs(queue_ms + tier_fetch_ms + prefill_ms + handover_ms + first_decode_ms - ttft_ms) < 1e-6 and least(handover_ms, first_decode_ms) >= 0 as sums
        from requests where outcome = 'completed'`,
     );
     expect(rows).toHaveLength(60);

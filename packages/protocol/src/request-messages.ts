@@ -59,8 +59,11 @@ export const prefilled = message('prefilled', ['request', 'startNs', 'endNs', 'h
  */
 export const answerBegun = message('answerBegun', ['request', 'startNs', 'atNs', 'hitTokens', 'computedTokens']);
 
-/** engine -> frontend, just before `prefilled` or `answerBegun`, only where lower tiers gave something: the part of its hit tokens from G2, G3, G4. */
-export const tierHits = message('tierHits', ['request', 'hitTokensG2', 'hitTokensG3', 'hitTokensG4']);
+/**
+ * engine -> frontend, just before `prefilled` or `answerBegun`, only where blocks of lower tiers were fetched: the part of its hit tokens from G2, G3, G4, the
+ * time from the request for them to the arrival of the last (it begins with `startNs`), and the bytes that came. Of a fetch that failed the tokens are 0.
+ */
+export const tierHits = message('tierHits', ['request', 'hitTokensG2', 'hitTokensG3', 'hitTokensG4', 'fetchNs', 'fetchBytes']);
 
 /** prefill engine -> frontend, only where KV is sent layer by layer: the first layer of the prompt is computed. */
 export const prefillBegun = message('prefillBegun', ['request']);

@@ -75,6 +75,9 @@ export interface RequestRecord {
   endNs: number;
   /** Longest gap between two tokens, -1 with fewer than two tokens. */
   maxItlNs: number;
+  /** From `prefillStartNs` on: the wait for blocks fetched from G2, G3 and G4, and their KV bytes. 0 where nothing was fetched. */
+  tierFetchNs: number;
+  tierFetchBytes: number;
 }
 
 /** The order of a request's numbers where they come as a row. `endNs` is not among them: it is the time of the record that carries them. */
@@ -104,6 +107,8 @@ export const requestRowColumns = [
   'firstTokenNs',
   'lastTokenNs',
   'maxItlNs',
+  'tierFetchNs',
+  'tierFetchBytes',
 ] as const satisfies readonly Exclude<keyof RequestRecord, 'endNs'>[];
 
 /** A record with nothing filled in: the start of a reused one. */
@@ -135,5 +140,7 @@ export function emptyRequestRecord(): RequestRecord {
     lastTokenNs: -1,
     endNs: -1,
     maxItlNs: -1,
+    tierFetchNs: 0,
+    tierFetchBytes: 0,
   };
 }

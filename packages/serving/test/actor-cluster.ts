@@ -84,8 +84,8 @@ export interface TestCluster {
   fabric?: { bytesPerSecond: number; unreachable?: readonly number[] };
   promises?: boolean;
   reports?: { loadNs: number; kvNs: number };
-  /** Blocks the fake tier holds, and what a block takes. */
-  tier?: { holds: readonly number[]; blockNs: number };
+  /** Blocks the fake tier holds, what a block takes, and whether what is fetched is lost on the way. */
+  tier?: { holds: readonly number[]; blockNs: number; loses?: boolean };
 }
 
 /** A row of the frontend's diary: the message, when it came, its fields, and the account of `finished`. */
@@ -250,7 +250,7 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
         const to = state.engineIds[decodeEngine!] as typeof context.self;
         context.sendBody(to, decode, controlNs, chainOf(request), request, inputTokens, outputTokens, from, 0, 0);
       },
-      tierHits: note('tierHits', 'request', 'hitTokensG2', 'hitTokensG3', 'hitTokensG4'),
+      tierHits: note('tierHits', 'request', 'hitTokensG2', 'hitTokensG3', 'hitTokensG4', 'fetchNs', 'fetchBytes'),
       answerBegun: note('answerBegun', 'request', 'startNs', 'atNs', 'hitTokens', 'computedTokens'),
       firstToken: note('firstToken', 'request', 'atNs', 'transferStartNs', 'transferEndNs', 'transferBytes', 'networkTier'),
       finished(state, view, context) {
@@ -329,7 +329,7 @@ function tierKind(spec: TestCluster) {
 }
 const tierKinds = new WeakMap<TestCluster, ReturnType<typeof makeTierKind>>();
 function makeTierKind(spec: TestCluster) {
-  const { holds, blockNs } = spec.tier!;
+  const { holds, blockNs, loses = false } = spec.tier!;
   const kind = actorKind({
     name: 'tier',
     messages: { lookup, fetch, offload, tierDone },
@@ -354,7 +354,7 @@ function makeTierKind(spec: TestCluster) {
       tierDone(state, { question, blocks }, context) {
         state.fetchedBlocks += blocks;
         const to = (question % 2 ** 20) as typeof context.self;
-        context.send(to, fetched, 0, Math.floor(question / 2 ** 20), 2, blocks);
+        context.send(to, fetched, 0, Math.floor(question / 2 ** 20), 2, loses ? 0 : blocks);
       },
     },
   });

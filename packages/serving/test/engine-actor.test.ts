@@ -1,7 +1,7 @@
 import { engineRole, engineStatus, outcome } from '@braess/protocol';
 import { checkEngineActor, countingEngineBlocks, engineRefusal } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
-import { buildCluster, controlNs, diaryOf, engineOf, type FakeTierState, fabricNs, serverNs, type TestCluster } from './actor-cluster.ts';
+import { buildCluster, controlNs, type DiaryRow, diaryOf, engineOf, type FakeTierState, fabricNs, serverNs, type TestCluster } from './actor-cluster.ts';
 import { prefixBlocks } from './prefix-pool.ts';
 import { plainTiming, rulesOf } from './support.ts';
 
@@ -264,10 +264,25 @@ describe('tiers', () => {
   it('brings up what is cheaper to bring than to compute, and computes the rest', () => {
     const { rows, simulation } = diary(cluster);
     // 3 x 0.2 ms for 48 tokens against 4.8 ms; then 22 tokens in 1 + 2.2 ms.
-    expect(rows[0]).toMatchObject({ name: 'tierHits', fields: [0, 48, 0, 0] });
+    expect(rows[0]).toMatchObject({ name: 'tierHits', fields: [0, 48, 0, 0, 0.6 * ms, 48_000] });
     expect(rows[1]!.fields.slice(2)).toEqual([0.5 * ms + 0.6 * ms + 3.2 * ms, 48, 22]);
     expect(tierOf(simulation)).toMatchObject({ pinned: 0, fetchedBlocks: 3 });
     expect(tierOf(simulation).offloaded).toEqual([11, 12, 13, 14]);
+  });
+
+  it('tells of a wait that ended while another prompt was computed, and of one that brought nothing', () => {
+    // Alone, the second prompt is computed from 2.5 to 9.5 ms: the blocks of the first, asked for at 2.4, are there at 3.0 and wait for the end of that pass.
+    const other = { atNs: 2 * ms, inputTokens: 60, outputTokens: 1, engine: 0 };
+    const first = { ...cluster.requests[0]!, atNs: 1.9 * ms };
+    const hitsOf = (tier: NonNullable<TestCluster['tier']>): DiaryRow[] =>
+      diary({ ...cluster, requests: [first, other], tier }).rows.filter(({ name }) => name !== 'finished');
+    const [begun, hits, answered] = hitsOf({ holds: [11, 12, 13], blockNs: 200_000 });
+    expect(begun!.fields.slice(0, 3)).toEqual([1, 2.5 * ms, 9.5 * ms]);
+    expect(hits).toMatchObject({ name: 'tierHits', fields: [0, 48, 0, 0, 0.6 * ms, 48_000] });
+    expect(answered!.fields).toEqual([0, 2.4 * ms, 9.5 * ms + 3.2 * ms, 48, 22]);
+    const lost = hitsOf({ holds: [11, 12, 13], blockNs: 200_000, loses: true });
+    expect(lost[1]).toMatchObject({ name: 'tierHits', fields: [0, 0, 0, 0, 0.6 * ms, 0] });
+    expect(lost[2]!.fields).toEqual([0, 2.4 * ms, 9.5 * ms + 8 * ms, 0, 70]);
   });
 
   it('computes when that is cheaper, and leaves nothing pinned', () => {

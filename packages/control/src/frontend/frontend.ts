@@ -192,10 +192,13 @@ function progressHandlers(
     tierHits: (state, view) => {
       const slot = slotAt(state, view.request, view.sender);
       if (slot < 0) return;
+      const { slots } = state;
       const hits = 4 * slot;
-      state.slots.hitTokens[hits + 1] = view.hitTokensG2;
-      state.slots.hitTokens[hits + 2] = view.hitTokensG3;
-      state.slots.hitTokens[hits + 3] = view.hitTokensG4;
+      slots.hitTokens[hits + 1] = view.hitTokensG2;
+      slots.hitTokens[hits + 2] = view.hitTokensG3;
+      slots.hitTokens[hits + 3] = view.hitTokensG4;
+      slots.tierFetchNs[slot] = view.fetchNs;
+      slots.tierFetchBytes[slot] = view.fetchBytes;
     },
     firstToken: (state, view, context) => {
       const slot = slotAt(state, view.request, view.sender);

@@ -38,6 +38,8 @@ export function requestRowOf({ fields, timeNs }: RunRecord): RequestRecord {
     firstTokenNs: fields[22]!,
     lastTokenNs: fields[23]!,
     maxItlNs: fields[24]!,
+    tierFetchNs: fields[25]!,
+    tierFetchBytes: fields[26]!,
     endNs: timeNs,
   };
 }

@@ -130,5 +130,7 @@ function emitRequest(
   row[22] = slots.firstTokenNs[slot]!;
   row[23] = lastTokenNs;
   row[24] = maxGapNs;
+  row[25] = slots.tierFetchNs[slot]!;
+  row[26] = slots.tierFetchBytes[slot]!;
   context.emitRow(type, row);
 }

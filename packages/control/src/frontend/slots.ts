@@ -52,6 +52,9 @@ export interface RequestSlots {
   generatedTokens: Int32Array;
   /** Tokens found in tier t (G1..G4) at hitTokens[4 * slot + t]. */
   hitTokens: Int32Array;
+  /** The wait for those of G2..G4, and their bytes. */
+  tierFetchNs: Float64Array;
+  tierFetchBytes: Float64Array;
   /** Place in the waiting queue, -1 outside. */
   heapPlace: Int32Array;
   /** What identifies the blocks of each prompt. */
@@ -103,6 +106,8 @@ function createSlots(capacity: number): RequestSlots {
     networkTier: new Int32Array(capacity),
     generatedTokens: new Int32Array(capacity),
     hitTokens: new Int32Array(4 * capacity),
+    tierFetchNs: new Float64Array(capacity),
+    tierFetchBytes: new Float64Array(capacity),
     heapPlace: new Int32Array(capacity),
     chains: [],
   };
@@ -155,6 +160,8 @@ export function forgetProgress(slots: RequestSlots, slot: number): void {
   slots.networkTier[slot] = -1;
   slots.generatedTokens[slot] = 0;
   slots.hitTokens.fill(0, 4 * slot, 4 * slot + 4);
+  slots.tierFetchNs[slot] = 0;
+  slots.tierFetchBytes[slot] = 0;
 }
 
 export function freeSlot(slots: RequestSlots, slot: number): void {

@@ -44,6 +44,9 @@ export interface RequestColumns {
   queued: Uint8Array;
   /** Tokens found in each tier below HBM. */
   tierTokens: [Float64Array, Float64Array, Float64Array];
+  /** Time that their fetch took, and the bytes that came. */
+  fetchNs: Float64Array;
+  fetchBytes: Float64Array;
   /** The answer of the tiers that the request was submitted with, -1 for none. */
   inquiry: Float64Array;
 }
@@ -214,6 +217,8 @@ function createColumns(capacity: number): RequestColumns {
     networkTier: new Int8Array(capacity),
     queued: new Uint8Array(capacity),
     tierTokens: [new Float64Array(capacity), new Float64Array(capacity), new Float64Array(capacity)],
+    fetchNs: new Float64Array(capacity),
+    fetchBytes: new Float64Array(capacity),
     inquiry: new Float64Array(capacity),
   };
 }
@@ -250,6 +255,8 @@ export function openRow(
   columns.tierTokens[0][slot] = 0;
   columns.tierTokens[1][slot] = 0;
   columns.tierTokens[2][slot] = 0;
+  columns.fetchNs[slot] = 0;
+  columns.fetchBytes[slot] = 0;
 }
 
 function growColumns(columns: RequestColumns, capacity: number): void {

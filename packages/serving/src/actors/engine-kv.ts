@@ -211,9 +211,12 @@ export function endFetch<Pool>(
   fetchedBlocks: number,
 ): void {
   const { engine, columns } = state;
+  const { rules, kvBytesPerToken } = scope.options;
   if (fetchedBlocks === 0) inquiry.lost = true;
+  columns.fetchBytes[inquiry.slot] = columns.fetchBytes[inquiry.slot]! + fetchedBlocks * rules.blockTokens * kvBytesPerToken;
   if (--inquiry.fetching > 0) return;
-  let presentTokens = (inquiry.fromBlock + inquiry.take) * scope.options.rules.blockTokens;
+  columns.fetchNs[inquiry.slot] = context.now - inquiry.fetchStartNs;
+  let presentTokens = (inquiry.fromBlock + inquiry.take) * rules.blockTokens;
   if (inquiry.lost) {
     // Blocks that did not come leave a gap: only what HBM held is of use.
     presentTokens = engine.requests.cachedTokens[inquiry.slot]!;

@@ -188,13 +188,16 @@ function tellBegun<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>
   context.send(columns.frontend[slot] as ActorId, prefillBegun, controlDelayNs + extraNs + layerNs, columns.request[slot]!);
 }
 
-/** Tells what lower tiers gave, ahead of the message that closes the account of the prompt; returns the tokens found anywhere. */
+/** Tells what came from lower tiers, and how long that took, ahead of the message that closes the account of the prompt; returns the tokens found anywhere. */
 function tellTierHits<Pool>(state: EngineActorState<Pool>, context: Context, slot: number, delayNs: number): number {
   const { columns } = state;
   const [g2, g3, g4] = columns.tierTokens;
   const lower = g2[slot]! + g3[slot]! + g4[slot]!;
-  if (lower > 0)
-    context.send(columns.frontend[slot] as ActorId, tierHits, delayNs, columns.request[slot]!, g2[slot]!, g3[slot]!, g4[slot]!);
+  const [fetchNs, fetchBytes] = [columns.fetchNs[slot]!, columns.fetchBytes[slot]!];
+  if (lower > 0 || fetchNs > 0) {
+    const to = columns.frontend[slot] as ActorId;
+    context.send(to, tierHits, delayNs, columns.request[slot]!, g2[slot]!, g3[slot]!, g4[slot]!, fetchNs, fetchBytes);
+  }
   return state.engine.requests.cachedTokens[slot]! + lower;
 }
 

@@ -39,6 +39,7 @@ export function startInquiry<Pool>(
     estimateNs: [],
     take: 0,
     fetching: 0,
+    fetchStartNs: -1,
     lost: false,
     slot: -1,
   };

@@ -36,6 +36,8 @@ export interface Inquiry {
   /** Blocks to bring up, and fetches that have not ended. */
   take: number;
   fetching: number;
+  /** When they were asked for, -1 before. */
+  fetchStartNs: number;
   /** A fetch brought nothing. */
   lost: boolean;
   /** Slot once submitted, -1 before. */
@@ -148,6 +150,7 @@ export function fetchBlocks<Pool>(
       blocks * scope.options.rules.blockTokens;
     inquiry.held[tier] = 0;
     inquiry.fetching++;
+    inquiry.fetchStartNs = context.now;
   }
   return inquiry.fetching;
 }

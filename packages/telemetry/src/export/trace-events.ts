@@ -121,8 +121,8 @@ export async function exportTrace(folder: string, selection: TraceSelection, pat
 
 async function requestRows(database: RunDatabase, folder: string, requestIds: readonly number[]): Promise<unknown[][]> {
   if (requestIds.length === 0) return [];
-  const { rows } =
-    await database.query(`select request_id, prefill_worker, decode_worker, arrival_ns, prefill_start_ns, prefill_end_ns, transfer_start_ns,
+  const { rows } = await database.query(`select request_id, prefill_worker, decode_worker, arrival_ns, prefill_start_ns,
+    prefill_start_ns + tier_fetch_ns as computing_ns, prefill_end_ns, transfer_start_ns,
     transfer_end_ns, first_token_ns, last_token_ns, input_tokens, output_tokens, cached_tokens, outcome from requests
     where request_id in (${requestIds.join(',')}) order by request_id`);
   const missing = requestIds.filter((id) => !rows.some((row) => row[0] === id));
@@ -156,6 +156,7 @@ function writeRequest(writer: TraceEventWriter, row: readonly unknown[]): void {
     decodeWorker,
     arrival,
     prefillStart,
+    computing,
     prefillEnd,
     transferStart,
     transferEnd,
@@ -176,7 +177,8 @@ function writeRequest(writer: TraceEventWriter, row: readonly unknown[]): void {
     if (worker !== null) writer.slice(worker, track, name, start, end, args);
   };
   phase('queue', arrival, prefillStart, null);
-  phase('prefill', prefillStart, prefillEnd, prefill);
+  if (Number(computing) > Number(prefillStart)) phase('KV fetch', prefillStart, computing, prefill);
+  phase('prefill', computing, prefillEnd, prefill);
   phase('wait for transfer', prefillEnd, transferStart, null);
   phase('KV transfer', transferStart, transferEnd, null);
   const arrived = typeof transferEnd === 'number' ? transferEnd : prefillEnd;

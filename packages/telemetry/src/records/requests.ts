@@ -1,7 +1,7 @@
 import { type RequestRecord, requestRowColumns } from '@braess/protocol';
 import { type ColumnTable, reserveRow } from './table.js';
 
-/** A fixed number of rows, one typed array per field. 131 bytes a row. */
+/** A fixed number of rows, one typed array per field. 147 bytes a row. */
 export interface RequestSegment {
   rows: number;
   requestId: Int32Array;
@@ -30,11 +30,13 @@ export interface RequestSegment {
   lastTokenNs: Float64Array;
   endNs: Float64Array;
   maxItlNs: Float64Array;
+  tierFetchNs: Float64Array;
+  tierFetchBytes: Float64Array;
 }
 
 export type RequestColumns = ColumnTable<RequestSegment>;
 
-/** Rows in a segment: 8,192 rows are about 1 MB, small enough to hand on often and large enough for a Parquet row group. */
+/** Rows in a segment: 8,192 rows are about 1.2 MB, small enough to hand on often and large enough for a Parquet row group. */
 export const REQUEST_SEGMENT_ROWS = 8192;
 
 /** A growing table of requests. Memory is segments of `segmentRows` rows, so at most one segment is not yet filled. */
@@ -71,6 +73,8 @@ function createRequestSegment(rows: number): RequestSegment {
     lastTokenNs: new Float64Array(rows),
     endNs: new Float64Array(rows),
     maxItlNs: new Float64Array(rows),
+    tierFetchNs: new Float64Array(rows),
+    tierFetchBytes: new Float64Array(rows),
   };
 }
 
@@ -111,5 +115,7 @@ export function appendRequestRow(columns: RequestColumns, numbers: Float64Array,
   segment.firstTokenNs[row] = numbers[at + 22]!;
   segment.lastTokenNs[row] = numbers[at + 23]!;
   segment.maxItlNs[row] = numbers[at + 24]!;
+  segment.tierFetchNs[row] = numbers[at + 25]!;
+  segment.tierFetchBytes[row] = numbers[at + 26]!;
   segment.endNs[row] = endNs;
 }

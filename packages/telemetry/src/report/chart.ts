@@ -4,6 +4,7 @@ import { parseHTML } from 'linkedom';
 /** Colours of the report: one hue a meaning, the same in every chart. */
 export const COLOURS = {
   queue: '#b4bccb',
+  fetch: '#8a63b8',
   prefill: '#3f74c4',
   transfer: '#e2903f',
   decode: '#3f9d7c',

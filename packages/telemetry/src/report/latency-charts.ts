@@ -96,6 +96,7 @@ function plainTick(value: number): string {
 /** The parts of TTFT, in order: column, name in the chart, meaning. */
 const TTFT_PHASES = [
   { column: 'queue_ms', phase: 'queue', meaning: 'queue' },
+  { column: 'tier_fetch_ms', phase: 'fetch', meaning: 'fetch of KV from lower tiers' },
   { column: 'prefill_ms', phase: 'prefill', meaning: 'prefill' },
   { column: 'handover_ms', phase: 'transfer', meaning: 'transfer (with the wait for it)' },
   { column: 'first_decode_ms', phase: 'decode', meaning: 'decode, to the first token' },
@@ -119,7 +120,7 @@ const phaseColours = (phases: readonly TtftPhase[]): Plot.ScaleOptions => ({
 /** Mean phases of TTFT among all requests and among those near its quantiles: what the slow ones waited for. */
 export async function ttftSplitChart(database: RunDatabase, measured: string, phases: readonly TtftPhase[]): Promise<string> {
   const { rows } = await database.query(`with ranked as (
-      select queue_ms, prefill_ms, handover_ms, first_decode_ms, percent_rank() over (order by ttft_ms) as p
+      select ${TTFT_PHASES.map(({ column }) => column).join(', ')}, percent_rank() over (order by ttft_ms) as p
       from requests where ${measured} and prefill_start_ns is not null
     ), grouped as (
       select 1 as n, 'all requests' as name, * from ranked

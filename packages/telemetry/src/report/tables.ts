@@ -11,6 +11,7 @@ export function latencyTable(summary: FolderSummary): string {
       ['TPOT, per request', summary.tpotMs],
       ['E2E', summary.e2eMs],
       ['KV transfer', summary.transferMs],
+      ...(summary.tierFetchMs === null ? [] : [['KV fetch, lower tiers', summary.tierFetchMs] as const]),
     ] as const
   ).map(([name, d]) => [name, formatMs(d?.mean), formatMs(d?.p50), formatMs(d?.p90), formatMs(d?.p99)]);
   return table(['latency', 'mean', 'p50', 'p90', 'p99'], rows, [1, 2, 3, 4]);

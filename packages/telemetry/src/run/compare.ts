@@ -38,7 +38,7 @@ const ROWS: readonly (readonly [string, string, ComparisonRow['better'], Getter]
   ['hitRates.g2', 'share', 'neither', (s) => s.hitRates.g2],
   ['hitRates.g3', 'share', 'neither', (s) => s.hitRates.g3],
   ['hitRates.g4', 'share', 'neither', (s) => s.hitRates.g4],
-  ...(['ttftMs', 'itlMs', 'tpotMs', 'e2eMs', 'transferMs'] as const).flatMap((latency) =>
+  ...(['ttftMs', 'itlMs', 'tpotMs', 'e2eMs', 'transferMs', 'tierFetchMs'] as const).flatMap((latency) =>
     (['mean', 'p50', 'p90', 'p99'] as const).map(
       (part) => [`${latency}.${part}`, 'ms', 'lower', (s: FolderSummary) => s[latency]?.[part] ?? null] as const,
     ),

@@ -5,7 +5,7 @@ export interface ExplainLine {
   /** Simulated time of the step, and ms since arrival. */
   timeNs: number;
   sinceArrivalMs: number;
-  step: 'arrival' | 'decision' | 'queue' | 'prefill' | 'transfer' | 'first token' | 'tokens' | 'end';
+  step: 'arrival' | 'decision' | 'queue' | 'tier fetch' | 'prefill' | 'transfer' | 'first token' | 'tokens' | 'end';
   /** Where it happened: an actor's name, or empty. */
   where: string;
   text: string;
@@ -55,7 +55,17 @@ export async function explainRequest(folder: string, requestId: number): Promise
   }
 }
 
-const STEP_ORDER: readonly ExplainLine['step'][] = ['arrival', 'decision', 'queue', 'prefill', 'transfer', 'first token', 'tokens', 'end'];
+const STEP_ORDER: readonly ExplainLine['step'][] = [
+  'arrival',
+  'decision',
+  'queue',
+  'tier fetch',
+  'prefill',
+  'transfer',
+  'first token',
+  'tokens',
+  'end',
+];
 
 function rank(line: ExplainLine): number {
   return STEP_ORDER.indexOf(line.step);
@@ -76,7 +86,19 @@ function requestLines(request: Row): ExplainLine[] {
   const earlier = attempts > 1 ? `, in the last of ${attempts} attempts; of those before, decisions are all that is recorded` : '';
   const waitedMs = attempts > 1 ? (Number(request.prefill_start_ns) - Number(request.queued_ns)) / 1e6 : request.queue_ms;
   add(request.queued_ns, 'queue', prefill, `entered the queue${earlier}`);
-  add(request.prefill_start_ns, 'prefill', prefill, `prefill started after ${ms(waitedMs)} of waiting; ${cacheText(request)}`);
+  const waited = `after ${ms(waitedMs)} of waiting`;
+  const isFetched = Number(request.tier_fetch_ns) > 0;
+  const computingNs = typeof request.prefill_start_ns === 'number' ? request.prefill_start_ns + Number(request.tier_fetch_ns) : null;
+  if (isFetched) {
+    add(request.prefill_start_ns, 'tier fetch', prefill, `KV fetch from lower tiers started ${waited}: ${fetchText(request)}`);
+    add(
+      computingNs,
+      'tier fetch',
+      prefill,
+      `KV fetch ended after ${ms(request.tier_fetch_ms)}${rateText(request.tier_fetch_bytes, request.tier_fetch_ms)}`,
+    );
+  }
+  add(computingNs, 'prefill', prefill, `prefill started ${isFetched ? 'with what was fetched' : waited}; ${cacheText(request)}`);
   add(request.prefill_end_ns, 'prefill', prefill, `prefill ended after ${ms(request.prefill_ms)}`);
   const waitMs = (Number(request.transfer_start_ns) - Number(request.prefill_end_ns)) / 1e6;
   add(
@@ -85,7 +107,12 @@ function requestLines(request: Row): ExplainLine[] {
     decode,
     `KV transfer started ${waitMs < 0 ? `${ms(-waitMs)} before the end of the prefill` : `after ${ms(waitMs)} of waiting`}${tierText(request)}, ${sizeText(Number(request.transfer_bytes))}`,
   );
-  add(request.transfer_end_ns, 'transfer', decode, `KV transfer ended after ${ms(request.transfer_ms)}${rateText(request)}`);
+  add(
+    request.transfer_end_ns,
+    'transfer',
+    decode,
+    `KV transfer ended after ${ms(request.transfer_ms)}${rateText(request.transfer_bytes, request.transfer_ms)}`,
+  );
   const isPrefills = typeof request.first_token_ns === 'number' && Number(request.transfer_end_ns) > request.first_token_ns;
   add(request.first_token_ns, 'first token', isPrefills ? prefill : decode, `first token: TTFT ${ms(request.ttft_ms)}`);
   if (Number(request.output_tokens) > 1) {
@@ -147,11 +174,22 @@ function candidateOf(row: Row): ExplainCandidate {
 function cacheText(request: Row): string {
   const cached = Number(request.cached_tokens);
   if (cached === 0) return 'nothing was cached';
-  const tiers = ['g1', 'g2', 'g3', 'g4'].flatMap((tier) => {
+  return `${cached} of ${request.input_tokens} tokens were cached (${tierTokens(request, 'g1', 'g2', 'g3', 'g4')})`;
+}
+
+/** Tokens and bytes by tier; of blocks that were lost on the way none are of use. */
+function fetchText(request: Row): string {
+  const tokens = tierTokens(request, 'g2', 'g3', 'g4');
+  const size = sizeText(Number(request.tier_fetch_bytes));
+  return tokens === '' ? `${size} came, not all that was asked for, and none was of use` : `tokens of ${tokens}, ${size}`;
+}
+
+function tierTokens(request: Row, ...tiers: readonly string[]): string {
+  const found = tiers.flatMap((tier) => {
     const tokens = Number(request[`cached_tokens_${tier}`]);
     return tokens > 0 ? `${tier.toUpperCase()} ${tokens}` : [];
   });
-  return `${cached} of ${request.input_tokens} tokens were cached (${tiers.join(', ')})`;
+  return found.join(', ');
 }
 
 function endText(request: Row): string {
@@ -180,9 +218,9 @@ function tierText(request: Row): string {
   return typeof request.network_tier === 'string' ? ` over ${request.network_tier}` : '';
 }
 
-function rateText(request: Row): string {
-  const seconds = Number(request.transfer_ms) / 1000;
-  return seconds > 0 ? ` (${(Number(request.transfer_bytes) / seconds / 1e9).toFixed(2)} GB/s)` : '';
+function rateText(bytes: unknown, ms: unknown): string {
+  const seconds = Number(ms) / 1000;
+  return seconds > 0 ? ` (${(Number(bytes) / seconds / 1e9).toFixed(2)} GB/s)` : '';
 }
 
 function sizeText(bytes: number): string {

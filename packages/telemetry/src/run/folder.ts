@@ -17,8 +17,8 @@ import {
 import { writing } from '../writing.js';
 import { columnValues, DECISION_COLUMNS, type FieldColumn, REQUEST_COLUMNS, type RunNames, SERIES_COLUMNS } from './tables.js';
 
-/** Version of the run folder's layout, in manifest.json. */
-export const RUN_FORMAT = 1;
+/** Version of the run folder's layout, in manifest.json. 2: requests have `tier_fetch_ns` and `tier_fetch_bytes`. */
+export const RUN_FORMAT = 2;
 
 /** manifest.json: what was run, with what, and what came of it. */
 export interface RunManifest {

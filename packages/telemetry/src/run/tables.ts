@@ -32,7 +32,7 @@ const column = <Segment>(
 
 const actors = (names: RunNames): readonly string[] => names.actors;
 
-/** requests.parquet: one row per request; NULL where the request never got there. Units stand at the end of the names. */
+/** requests.parquet: one row per request; NULL where the request never got there (tokens, bytes and the wait for a tier are 0). Units stand at the end of the names. */
 export const REQUEST_COLUMNS: readonly FieldColumn<RequestSegment>[] = [
   column('requestId', 'request_id', 'int32'),
   column('tenantId', 'tenant', 'string', false, (names) => names.tenants),
@@ -49,10 +49,12 @@ export const REQUEST_COLUMNS: readonly FieldColumn<RequestSegment>[] = [
   column('cachedTokensG2', 'cached_tokens_g2', 'int32'),
   column('cachedTokensG3', 'cached_tokens_g3', 'int32'),
   column('cachedTokensG4', 'cached_tokens_g4', 'int32'),
+  column('tierFetchBytes', 'tier_fetch_bytes', 'int64'),
   column('transferBytes', 'transfer_bytes', 'int64'),
   column('arrivalNs', 'arrival_ns', 'int64'),
   column('queuedNs', 'queued_ns', 'int64', true),
   column('prefillStartNs', 'prefill_start_ns', 'int64', true),
+  column('tierFetchNs', 'tier_fetch_ns', 'int64'),
   column('prefillEndNs', 'prefill_end_ns', 'int64', true),
   column('transferStartNs', 'transfer_start_ns', 'int64', true),
   column('transferEndNs', 'transfer_end_ns', 'int64', true),

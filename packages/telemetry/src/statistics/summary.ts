@@ -24,7 +24,8 @@ export interface SummaryOptions {
 /**
  * The summary of a run (JSON). Definitions, over completed requests that arrived after the warm-up:
  * TTFT = first token - arrival; E2E = last token - arrival; TPOT = (last - first token) / (output tokens - 1) per request of two or more tokens, rounded to 1 ns;
- * ITL = every gap between two consecutive tokens of a request, each gap counted once; transfer = transfer end - transfer start.
+ * ITL = every gap between two consecutive tokens of a request, each gap counted once; transfer = transfer end - transfer start;
+ * tier fetch = wait of a prompt for its blocks from G2, G3 and G4, of the requests that fetched any.
  * The gaps come from the caller, who leaves out those of the warm-up. Rates are per simulated second after the warm-up. Quantiles interpolate between order statistics (type 7); those of ITL are within 0.05 %. Null: no such value.
  */
 export interface RunSummary {
@@ -49,6 +50,7 @@ export interface RunSummary {
   tpotMs: Distribution | null;
   e2eMs: Distribution | null;
   transferMs: Distribution | null;
+  tierFetchMs: Distribution | null;
 }
 
 /** Accumulates request segments as they pass by: 40 bytes a completed request. Plain data; any order of segments gives the same summary. */
@@ -63,6 +65,7 @@ export interface SummaryState {
   tpotNs: ValueList;
   e2eNs: ValueList;
   transferNs: ValueList;
+  tierFetchNs: ValueList;
 }
 
 const MS_PER_NS = 1e-6;
@@ -79,6 +82,7 @@ export function createSummaryState(options: SummaryOptions = {}): SummaryState {
     tpotNs: createValueList(),
     e2eNs: createValueList(),
     transferNs: createValueList(),
+    tierFetchNs: createValueList(),
   };
 }
 
@@ -108,7 +112,7 @@ export function mergeSummaries(into: SummaryState, from: SummaryState): void {
   into.measured.good += from.measured.good;
   into.measured.outputTokens += from.measured.outputTokens;
   into.measured.inputTokens += from.measured.inputTokens;
-  for (const key of ['ttftNs', 'tpotNs', 'e2eNs', 'transferNs'] as const) {
+  for (const key of ['ttftNs', 'tpotNs', 'e2eNs', 'transferNs', 'tierFetchNs'] as const) {
     for (let i = 0; i < from[key].length; i++) addValue(into[key], from[key].values[i]!);
   }
 }
@@ -138,6 +142,7 @@ export function finishSummary(state: SummaryState, itl: LatencyHistogram, simula
     tpotMs: distributionOf(state.tpotNs, MS_PER_NS),
     e2eMs: distributionOf(state.e2eNs, MS_PER_NS),
     transferMs: distributionOf(state.transferNs, MS_PER_NS),
+    tierFetchMs: distributionOf(state.tierFetchNs, MS_PER_NS),
   };
 }
 
@@ -184,6 +189,7 @@ function addCompleted(state: SummaryState, segment: RequestSegment, row: number)
   addValue(state.e2eNs, e2eNs);
   if (tpotNs >= 0) addValue(state.tpotNs, tpotNs);
   if (segment.transferEndNs[row]! >= 0) addValue(state.transferNs, segment.transferEndNs[row]! - segment.transferStartNs[row]!);
+  if (segment.tierFetchNs[row]! > 0) addValue(state.tierFetchNs, segment.tierFetchNs[row]!);
   state.measured.completed++;
   state.measured.outputTokens += outputTokens;
   const slo = state.tenantSlos.get(segment.tenantId[row]!) ?? state.slo;
