@@ -48,6 +48,8 @@ describe('the life of a request', () => {
       lastTokenNs: 115_900,
       endNs: 116_400,
       maxItlNs: 100,
+      tierFetchNs: 0,
+      tierFetchBytes: 0,
     });
     expect(settledOf(simulation)[1]).toEqual({
       request: 1,

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { compareRuns, explainRequest, queryRun, writeReport } from '@braess/telemetry';
+import { join } from 'node:path';
+import { compareRuns, explainRequest, exportTrace, queryRun, writeReport } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
 import { runText } from './small-runs.js';
 
@@ -167,6 +168,15 @@ describe('under load', () => {
       /^KV fetch from lower tiers started after [\d.]+ ms of waiting: tokens of (G2 \d+, )?G3 \d+, [\d.]+ MB$/,
     );
     expect(steps[3]!.text).toMatch(/^KV fetch ended after [\d.]+ ms \([\d.]+ GB\/s\)$/);
+
+    const path = join(run.folder, 'trace.json');
+    await exportTrace(run.folder, { requestIds: [request] }, path);
+    const { traceEvents } = JSON.parse(readFileSync(path, 'utf8')) as {
+      traceEvents: { name: string; ph: string; ts: number; dur: number }[];
+    };
+    const [fetched, computed] = ['KV fetch', 'prefill'].map((slice) => traceEvents.find(({ name, ph }) => name === slice && ph === 'X'));
+    expect(fetched!.dur).toBeCloseTo(fetchNs / 1000, 6);
+    expect(computed!.ts).toBeCloseTo(fetched!.ts + fetched!.dur, 6);
 
     const page = readFileSync(await writeReport(run.folder), 'utf8');
     expect(page).toContain('fetch of KV from lower tiers');

@@ -1,7 +1,17 @@
 import { engineRole, engineStatus, outcome } from '@braess/protocol';
 import { checkEngineActor, countingEngineBlocks, engineRefusal } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
-import { buildCluster, controlNs, type DiaryRow, diaryOf, engineOf, type FakeTierState, fabricNs, serverNs, type TestCluster } from './actor-cluster.ts';
+import {
+  buildCluster,
+  controlNs,
+  type DiaryRow,
+  diaryOf,
+  engineOf,
+  type FakeTierState,
+  fabricNs,
+  serverNs,
+  type TestCluster,
+} from './actor-cluster.ts';
 import { prefixBlocks } from './prefix-pool.ts';
 import { plainTiming, rulesOf } from './support.ts';
 

@@ -112,6 +112,20 @@ describe('a report', () => {
     expect(legends).toEqual([['queue', 'prefill'], ['G1 HBM', 'G3 NVMe'], ['prefill worker']]);
   });
 
+  it('draws the wait for lower tiers between queue and prefill, as long as it took', async () => {
+    // 1 ms of queue, then 30 of fetch and 69 of prefill.
+    const page = await reportOf('tiers', [{ ...served(0, 1, 100), cachedTokensG2: 10, tierFetchNs: 30 * MS, tierFetchBytes: 1e6 }]);
+    expect(page).toContain('fetch of KV from lower tiers</span>');
+    expect(page).toMatch(/KV fetch, lower tiers<\/td><td class="n">30 ms/);
+    const split = page.slice(page.indexOf('Where the time to first token goes')).split('</svg>')[0]!;
+    const bars = [...split.matchAll(/<rect fill="(#\w+)" height="\d+" y="\d+" width="([\d.]+)" x="([\d.]+)"/g)].slice(0, 3);
+    const [queue, fetch, prefill] = bars.map(([, fill, width, x]) => ({ fill, width: Number(width), x: Number(x) }));
+    expect([queue!.x < fetch!.x, fetch!.x < prefill!.x]).toEqual([true, true]);
+    expect(new Set([queue!.fill, fetch!.fill, prefill!.fill]).size).toBe(3);
+    // Each is drawn half a pixel short.
+    expect((fetch!.width + 0.5) / (prefill!.width + 0.5)).toBeCloseTo(30 / 69, 3);
+  });
+
   it('draws what is told of at each change as steps that hold, up to the end', async () => {
     // 2 engines, at 3 s at once 1, then none; at 8 s 2 again. The whole run takes 10 s.
     const samples: Sample[] = [

@@ -130,7 +130,7 @@ describe('run folder', () => {
   });
 
   it('writes manifest and summary, and refuses to write over a run', () => {
-    expect(readManifest(first)).toMatchObject({ format: 1, status: 'complete', seed: '5', fingerprint: facts.fingerprint });
+    expect(readManifest(first)).toMatchObject({ format: 2, status: 'complete', seed: '5', fingerprint: facts.fingerprint });
     expect(readManifest(first).tables.requests!.rows).toBe(10_000);
     expect(readManifest(second).status).toBe('interrupted');
     expect(readSummary(first)).toEqual(summary);

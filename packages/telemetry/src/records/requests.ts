@@ -1,7 +1,7 @@
 import { type RequestRecord, requestRowColumns } from '@braess/protocol';
 import { type ColumnTable, reserveRow } from './table.js';
 
-/** A fixed number of rows, one typed array per field. 147 bytes a row. */
+/** A fixed number of rows, one typed array per field. 149 bytes a row. */
 export interface RequestSegment {
   rows: number;
   requestId: Int32Array;
