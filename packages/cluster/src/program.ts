@@ -182,7 +182,7 @@ class ClusterBuilder {
     const kind = createFrontendKind(options);
     const engineWeight = engines.reduce((sum, engine) => sum + this.#weightOfEngine(engine), 0);
     // Where every token is sent, taking them in is nearly as much work as sending them.
-    const weight = Math.max(1, (engineWeight * (scenario.telemetry.streamTokens ? 0.8 : 0.25)) / router.frontends);
+    const weight = Math.max(1, (engineWeight * (scenario.telemetry.streamTokens ? 0.4 : 0.25)) / router.frontends);
     for (let index = 0; index < router.frontends; index++) {
       const parameters = router.frontendParameters[index];
       const setup = parameters === undefined ? undefined : { parameters };

@@ -263,7 +263,7 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
 function fakeClientKind(frontends: readonly { readonly id: number }[]) {
   return actorKind({
     name: 'fakeClient',
-    messages: { settled: protocol.settled, tokens: protocol.tokens, send, giveUp },
+    messages: { settled: protocol.settled, answerToken: protocol.answerToken, send, giveUp },
     state: (requests: readonly FakeRequest[]): ClientLog & { requests: readonly FakeRequest[]; frontends: number[] } => ({
       requests: structuredClone(requests) as FakeRequest[],
       frontends: frontends.map((frontend) => frontend.id),
@@ -291,7 +291,7 @@ function fakeClientKind(frontends: readonly { readonly id: number }[]) {
         const { request, outcome, firstTokenNs, lastTokenNs, outputTokens } = view;
         state.settled.push({ request, outcome, atNs: context.now, firstTokenNs, lastTokenNs, outputTokens });
       },
-      tokens: () => undefined,
+      answerToken: () => undefined,
     },
   });
 }

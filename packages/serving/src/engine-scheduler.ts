@@ -307,7 +307,8 @@ function startStretch<Pool>(
   }
   // After a preemption nothing was admitted, so the next boundary must try.
   const retry = preempted && (engine.waiting.count > 0 || engine.ready.count > 0);
-  engine.passesLimit = engine.passesDone + (engine.rules.stepwise || retry ? 1 : stretchPasses(engine, blocks));
+  const single = retry || engine.rules.stepwise || engine.rules.wakesEachPass === true;
+  engine.passesLimit = engine.passesDone + (single ? 1 : stretchPasses(engine, blocks));
 }
 
 /** Passes until the scheduler has something to decide: a finish, a missing block, the end of the curve, a filled block that is reported. */

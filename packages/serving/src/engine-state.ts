@@ -38,8 +38,10 @@ export interface EngineRules {
   independentPrompts?: boolean;
   /** Prefill engines: report when a prompt is begun. */
   tellsBegin?: boolean;
-  /** Step every pass singly: the slow engine with the same results, for comparison. */
+  /** Step every pass singly, and look at every request in it: the slow engine with the same results, for comparison. */
   stepwise: boolean;
+  /** Wake at the end of every pass, for tokens that are told as they come. */
+  wakesEachPass?: boolean;
 }
 
 /** Requests in columns; a slot is reused only after its last event was readable. */

@@ -163,6 +163,8 @@ function lateReference(listeners: readonly ActorReference[]): ActorReference {
 
 interface FrontendState {
   diary: DiaryRow[];
+  /** Tokens of each request so far. */
+  counts: number[];
   engineIds: number[];
   gpuIds: number[][];
 }
@@ -205,6 +207,7 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
     sendsTo: ['server'],
     state: (): FrontendState => ({
       diary: [],
+      counts: spec.requests.map(() => 1),
       engineIds: engines.map((engine) => engine.id),
       gpuIds: gpus.map((each) => each.map((gpu) => gpu.id)),
     }),
@@ -265,7 +268,15 @@ function frontendKind(spec: TestCluster, engines: readonly ActorReference[], gpu
         if (view.stage === 2 && decodeEngine !== undefined)
           context.send(state.engineIds[engine] as typeof context.self, cancel, controlNs, view.request);
       },
-      tokens: note('tokens', 'request', 'count', 'atNs'),
+      tokens(state, view, context) {
+        // A row for each request, as if each had a message of its own; the first token comes with another message.
+        for (const request of [view.first, view.second, view.third, view.fourth, view.fifth, view.sixth]) {
+          if (request < 0) continue;
+          const count = 1 + (state.counts[request] ?? 1);
+          state.counts[request] = count;
+          state.diary.push({ name: 'tokens', nowNs: context.now, fields: [request, count, context.now - controlNs] });
+        }
+      },
       kvEvents(state, view, context) {
         note('kvEvents', 'engine', 'sequence')(state, view, context);
         state.diary.at(-1)!.events = { kinds: [...view.body.kinds], identities: [...view.body.identities] };

@@ -388,7 +388,10 @@ const telemetrySchema = z.strictObject({
     .enum(['decode', 'prefill'])
     .default('decode')
     .describe('Where TTFT ends: first token of the decode engine, or end of prefill'),
-  streamTokens: z.boolean().default(false).describe('Send every output token as a message of its own'),
+  streamTokens: z
+    .boolean()
+    .default(false)
+    .describe('Tell frontends of every output token as it leaves its engine: a message a pass for up to six of their requests'),
 });
 
 const delaysSchema = z.strictObject({

@@ -1,6 +1,7 @@
 import { type ActorKind, actorKind, KernelError, type MessageView, message } from '@braess/kernel';
 import {
   answerBegun,
+  answerToken,
   cancel,
   engineState,
   engineStatus,
@@ -217,11 +218,13 @@ function progressHandlers(
       if (slot >= 0) release(desk, state, slot, charge.transfer);
     },
     tokens: (state, view, context) => {
-      const slot = slotAt(state, view.request, view.sender);
-      if (slot < 0) return;
-      state.slots.generatedTokens[slot] = view.count;
-      if (settings.streamTokens)
-        context.send(state.slots.client[slot]!, tokens, settings.clientDelayNs, state.slots.request[slot]!, view.count, view.atNs);
+      const { sender } = view;
+      takeToken(settings, state, context, view.first, sender);
+      if (view.second >= 0) takeToken(settings, state, context, view.second, sender);
+      if (view.third >= 0) takeToken(settings, state, context, view.third, sender);
+      if (view.fourth >= 0) takeToken(settings, state, context, view.fourth, sender);
+      if (view.fifth >= 0) takeToken(settings, state, context, view.fifth, sender);
+      if (view.sixth >= 0) takeToken(settings, state, context, view.sixth, sender);
     },
   };
 }
@@ -363,6 +366,21 @@ function slotAt(state: FrontendState, dispatch: number, sender: number): number 
   }
   state.counters.strayReports++;
   return -1;
+}
+
+function takeToken(
+  settings: FrontendDesk['settings'],
+  state: FrontendState,
+  context: FrontendContext,
+  request: number,
+  sender: number,
+): void {
+  const slot = slotAt(state, request, sender);
+  if (slot < 0) return;
+  const { slots } = state;
+  const count = slots.generatedTokens[slot]! + 1;
+  slots.generatedTokens[slot] = count;
+  if (settings.streamTokens) context.send(slots.client[slot]!, answerToken, settings.clientDelayNs, slots.request[slot]!, count);
 }
 
 function isEngine(engines: EngineColumns, engine: number, actor: number): boolean {

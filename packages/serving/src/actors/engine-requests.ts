@@ -10,7 +10,6 @@ import {
   refused,
   requestOfDispatch,
   tierHits,
-  tokens,
 } from '@braess/protocol';
 import { advance, submit } from '../engine.js';
 import { type EngineState, generatedTokens, nextSlot, passKind, slotState } from '../engine-state.js';
@@ -20,6 +19,7 @@ import { abandonKv, bringKv } from './engine-kv.js';
 import { boundaryDelayNs, type EngineScope, emptyEvents, speechDelayNs } from './engine-scope.js';
 import { dropOldGaps, takeStretches } from './engine-telemetry.js';
 import { longestGapSince, noteGap } from './gap-log.js';
+import { clearPost, postToken, sendPost } from './token-post.js';
 
 /** Runs the engine up to now and tells what is to be seen. */
 export function runEngine<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
@@ -71,7 +71,7 @@ export function submitRequest<Pool>(
   if (kind !== requestKind.prefillOnly && scope.options.streams?.(requestOfDispatch(request)) === true) {
     columns.streaming[slot] = 1;
     state.streamingCount++;
-    engine.rules.stepwise = true;
+    engine.rules.wakesEachPass = true;
   }
   return slot;
 }
@@ -298,7 +298,7 @@ export function closeSlot<Pool>(scope: EngineScope<Pool>, state: EngineActorStat
   if (columns.streaming[slot] === 0) return;
   columns.streaming[slot] = 0;
   state.streamingCount--;
-  if (state.streamingCount === 0) engine.rules.stepwise = scope.options.rules.stepwise;
+  if (state.streamingCount === 0) engine.rules.wakesEachPass = false;
 }
 
 /** The engine died under a request. */
@@ -320,20 +320,29 @@ export function failMove<Pool>(scope: EngineScope<Pool>, state: EngineActorState
   closeSlot(scope, state, slot);
 }
 
-/** Each streaming request hears of each of its tokens; the last comes with `finished`. */
+/** The frontends hear of each token of each streaming request; the last comes with `finished`. */
 function tellTokens<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
   const { columns, engine } = state;
+  const delayNs = scope.options.controlDelayNs + boundaryDelayNs(state, context.now);
+  clearPost();
   for (let index = 0; index < engine.runningCount; index++) {
     const slot = engine.running[index]!;
     if (columns.streaming[slot] === 0 || engine.requests.state[slot] !== slotState.decoding) continue;
-    tellToken(scope, state, context, slot, generatedTokens(engine, slot));
+    const count = generatedTokens(engine, slot);
+    for (let told = columns.toldTokens[slot]!; told < count; told++)
+      postToken(context, columns.frontend[slot]!, delayNs, columns.request[slot]!);
+    if (count > columns.toldTokens[slot]!) columns.toldTokens[slot] = count;
   }
+  sendPost(context, delayNs);
 }
 
+/** The last token of a request before it was preempted. */
 function tellToken<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number, count: number): void {
   const { columns } = state;
   if (count <= columns.toldTokens[slot]!) return;
   columns.toldTokens[slot] = count;
   const delayNs = scope.options.controlDelayNs + boundaryDelayNs(state, context.now);
-  context.send(columns.frontend[slot] as ActorId, tokens, delayNs, columns.request[slot]!, count, context.now);
+  clearPost();
+  postToken(context, columns.frontend[slot]!, delayNs, columns.request[slot]!);
+  sendPost(context, delayNs);
 }
