@@ -1,7 +1,8 @@
 import { type EngineProfile, type NetworkSite, networkTiers } from '@braess/control';
-import { buildTopology, createRoutes, LINK_CLASSES, type LinkClass, pathStages, type Topology, tier, tierNominals } from '@braess/fabric';
+import { createRoutes, LINK_CLASSES, type LinkClass, pathStages, type Topology, tier, tierNominals } from '@braess/fabric';
 import { createCurve, decodeCurve } from '@braess/serving';
 import type { ClusterPlan, GroupPlan } from './plan.js';
+import { topologyOf } from './topology-plan.js';
 
 /** Links that count in the load of a tier: those that its transfers cross and nearer ones do not. */
 const tierOfClass: Readonly<Partial<Record<LinkClass, number>>> = {
@@ -11,6 +12,10 @@ const tierOfClass: Readonly<Partial<Record<LinkClass, number>>> = {
   gateway: 4,
   'inter-zone': 4,
 };
+
+/** Rows of distances, in bytes, and pairs of engines with their paths, that are kept at a time: all of them would grow with the square of the cluster. */
+const rowBytesLimit = 16e6;
+const pairLimit = 100_000;
 
 /** What the operator of the cluster knows of its network beforehand. */
 export function networkSite(topology: Topology, plan: ClusterPlan): NetworkSite {
@@ -26,17 +31,10 @@ export function networkSite(topology: Topology, plan: ClusterPlan): NetworkSite 
     const level = tierOfClass[link] ?? -1;
     if (level >= 0) tierBackground[level] = Math.max(tierBackground[level]!, share);
   }
-  const rows = new Map<number, Int8Array>();
+  const nodes = Int32Array.from(plan.engines, ({ gpus }) => gpus[0] as number);
   return Object.freeze({
-    tiersFrom(engine: number) {
-      let row = rows.get(engine);
-      if (row === undefined) {
-        const from = plan.engines[engine]!.gpus[0] as number;
-        row = Int8Array.from(plan.engines, ({ gpus }) => tier(topology, from, gpus[0] as number));
-        rows.set(engine, row);
-      }
-      return row;
-    },
+    tiersFrom: tierRows(topology, nodes),
+    tierBetween: (from: number, to: number) => tier(topology, nodes[from]!, nodes[to]!),
     tierBytesPerSecond: Float64Array.from(nominals, (nominal) => nominal?.bytesPerSecond ?? Number.NaN),
     tierLatencyNs: Float64Array.from(nominals, (nominal) => nominal?.latencyNs ?? Number.NaN),
     tierBackground,
@@ -45,10 +43,11 @@ export function networkSite(topology: Topology, plan: ClusterPlan): NetworkSite 
     isSource: (engine: number) => roleOf(plan, engine) === 'prefill',
     isTarget: (engine: number) => roleOf(plan, engine) === 'decode',
     pathStages(from: number, to: number) {
-      const [source, destination] = [plan.engines[from]!.gpus[0] as number, plan.engines[to]!.gpus[0] as number];
+      const [source, destination] = [nodes[from]!, nodes[to]!];
       const key = source * topology.nodeCount + destination;
       let known = stages.get(key);
       if (known === undefined) {
+        if (stages.size >= pairLimit) stages.clear();
         known = pathStages(topology, routes, source, destination);
         stages.set(key, known);
       }
@@ -57,13 +56,38 @@ export function networkSite(topology: Topology, plan: ClusterPlan): NetworkSite 
   });
 }
 
+/** Network distances of all engines, which are at these nodes, from one. */
+function tierRows(topology: Topology, nodes: Int32Array): (engine: number) => Int8Array {
+  const severalZones = nodes.some((node) => topology.nodeZone[node] !== topology.nodeZone[nodes[0]!]);
+  // Where most engines are as far as can be, a row is made of the few that are not.
+  const farthest = severalZones ? 4 : 3;
+  const part = severalZones ? topology.nodeZone : topology.nodePod;
+  const enginesOfPart = new Map<number, number[]>();
+  for (const [engine, node] of nodes.entries()) {
+    const engines = enginesOfPart.get(part[node]!);
+    if (engines === undefined) enginesOfPart.set(part[node]!, [engine]);
+    else engines.push(engine);
+  }
+  const rows = new Map<number, Int8Array>();
+  return (engine) => {
+    const known = rows.get(engine);
+    if (known !== undefined) return known;
+    if (rows.size * nodes.length >= rowBytesLimit) rows.clear();
+    const from = nodes[engine]!;
+    const row = new Int8Array(nodes.length).fill(farthest);
+    for (const other of enginesOfPart.get(part[from]!)!) row[other] = tier(topology, from, nodes[other]!);
+    rows.set(engine, row);
+    return row;
+  };
+}
+
 function roleOf(plan: ClusterPlan, engine: number): GroupPlan['role'] {
   return (plan.groups[plan.engines[engine]!.group] as GroupPlan).role;
 }
 
 /** What the inventory says of each network distance (same node, rack, pod, across pods, across zones), without building a run. */
 export function tierInventory(plan: ClusterPlan): Pick<NetworkSite, 'tierBytesPerSecond' | 'tierLatencyNs' | 'tierBackground'> {
-  return networkSite(buildTopology(plan.topologySpec), plan);
+  return networkSite(topologyOf(plan.topologySpec), plan);
 }
 
 /** What a scheduler may know of the engines of a group beforehand: limits, and the times of decode passes by its timing model. */

@@ -1,6 +1,6 @@
 import { dirname, resolve } from 'node:path';
 import { builtInPolicyNames, loadPolicy, type PolicyKind, type PolicySpec } from '@braess/control';
-import { buildTopology, linksBetween, type Topology, type TopologySpec } from '@braess/fabric';
+import { linksBetween, type Topology, type TopologySpec } from '@braess/fabric';
 import { evictionPolicyNames } from '@braess/kvbm';
 import {
   type Catalogue,
@@ -25,7 +25,7 @@ import { pathText, ScenarioError } from './scenario/problem.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 import type { Scenario, ServingGroup } from './scenario/schema.js';
 import { tierSizeFault } from './server-tiers.js';
-import { topologySpecOf } from './topology-plan.js';
+import { topologyOf, topologySpecOf } from './topology-plan.js';
 
 /** One engine: a tensor-parallel group of GPUs with one scheduler. */
 export interface EnginePlan {
@@ -117,7 +117,7 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   const topologySpec = topologySpecOf(scenario, gpu);
   let topology: Topology;
   try {
-    topology = buildTopology(topologySpec);
+    topology = topologyOf(topologySpec);
   } catch (error) {
     refuse(read, ['cluster', 'topology'], `cannot be built: ${(error as Error).message}`);
   }

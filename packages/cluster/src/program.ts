@@ -12,7 +12,7 @@ import {
   type PolicySpec,
   type ProbePlace,
 } from '@braess/control';
-import { buildTopology, declareChunkFabric, fabricKind, type Topology } from '@braess/fabric';
+import { declareChunkFabric, fabricKind, type Topology } from '@braess/fabric';
 import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
 import type { MeasureListener } from '@braess/protocol';
 import { engineRole } from '@braess/protocol';
@@ -36,6 +36,7 @@ import { poaActorKind } from './poa-actor.js';
 import { poaActorOptions } from './poa-plan.js';
 import { decodeStageOptions, oracleHealth, queueOptions } from './router-options.js';
 import { ServerTiers, storageNodeOf } from './server-tiers.js';
+import { topologyOf } from './topology-plan.js';
 
 /** What every thread builds the cluster from: plain data. */
 export interface ClusterParameters {
@@ -62,6 +63,8 @@ class ClusterBuilder {
   readonly #delays: Delays;
   readonly #topology: Topology;
   readonly #cells = new Map<string, Cell>();
+  /** For placement: about how much the engines of each server have to do. */
+  readonly #weightOfServer = new Map<string, number>();
   readonly #engines: EngineEntry[] = [];
   readonly #frontends: ActorReference[] = [];
   readonly #clients: ActorReference[] = [];
@@ -82,7 +85,7 @@ class ClusterBuilder {
     this.#parameters = parameters;
     this.#plan = parameters.plan;
     this.#delays = delaysOf(this.#plan.scenario);
-    this.#topology = buildTopology(this.#plan.topologySpec);
+    this.#topology = topologyOf(this.#plan.topologySpec);
   }
 
   build(): void {
@@ -233,6 +236,8 @@ class ClusterBuilder {
   }
 
   #addServers(): void {
+    const weights = this.#weightOfServer;
+    for (const engine of this.#plan.engines) weights.set(engine.server, (weights.get(engine.server) ?? 0) + this.#weightOfEngine(engine));
     const tiers = new ServerTiers(
       {
         plan: this.#plan,
@@ -320,15 +325,10 @@ class ClusterBuilder {
   #server(name: string): Cell {
     let cell = this.#cells.get(name);
     if (cell === undefined) {
-      cell = this.#world.cell(name, { class: 'server', weight: this.#weightOfServer(name) });
+      cell = this.#world.cell(name, { class: 'server', weight: this.#weightOfServer.get(name) as number });
       this.#cells.set(name, cell);
     }
     return cell;
-  }
-
-  /** For placement: about how much its engines have to do. */
-  #weightOfServer(name: string): number {
-    return this.#plan.engines.reduce((sum, engine) => sum + (engine.server === name ? this.#weightOfEngine(engine) : 0), 0);
   }
 
   /** Where every token is sent, engines that decode have nearly all the work; else one that prefills has as much. */

@@ -1,10 +1,11 @@
-import { buildTopology, linkName, type Topology } from '@braess/fabric';
+import { linkName } from '@braess/fabric';
 import { engineRole } from '@braess/protocol';
 import type { RequestTable } from '@braess/workload';
 import { clientAnswers, mayLeaveRequests } from './client-plan.js';
 import type { ClusterPlan, GroupPlan } from './plan.js';
 import type { RecorderOptions } from './run-recorder.js';
 import type { Scenario } from './scenario/schema.js';
+import { topologyOf } from './topology-plan.js';
 
 /** Period of a run's time series, ns, 0 for none: as given, else a 300th of the time of arrivals in whole seconds, at least one. */
 export function seriesPeriodNs(scenario: Scenario, table: RequestTable): number {
@@ -26,15 +27,11 @@ export function recorderFacts(plan: ClusterPlan, actorNames: readonly string[]):
       ? []
       : plan.engines.map((engine) => [ids.get(engine.name) as number, engineRole[(plan.groups[engine.group] as GroupPlan).role]] as const),
   );
-  let topology: Topology | undefined;
   return {
     actorNames,
     gpusOfEngine,
     rolesOfEngine,
-    linkName: (link) => {
-      topology ??= buildTopology(plan.topologySpec);
-      return linkName(topology, link);
-    },
+    linkName: (link) => linkName(topologyOf(plan.topologySpec), link),
     warmupNs: Math.round(plan.scenario.warmupSeconds * 1e9),
     clientDelayNs: Math.round(plan.scenario.delays.clientUs * 1e3),
     byClient: clientAnswers(plan),

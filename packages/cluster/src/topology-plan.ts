@@ -1,4 +1,4 @@
-import type { LinkSpec, ServerSpec, TopologySpec, TreeSpec } from '@braess/fabric';
+import { buildTopology, type LinkSpec, type ServerSpec, type Topology, type TopologySpec, type TreeSpec } from '@braess/fabric';
 import type { GpuSpec } from '@braess/serving';
 import type { Scenario } from './scenario/schema.js';
 
@@ -86,6 +86,18 @@ export function topologySpecOf(scenario: Scenario, gpu: GpuSpec): TopologySpec {
     gatewayUplink: link(given.gateway ?? interZoneBytesPerSecond, 'gateway'),
     interZone: link(given.interZone ?? interZoneBytesPerSecond, 'interZone'),
   };
+}
+
+const builtTopologies = new WeakMap<TopologySpec, Topology>();
+
+/** The graph of a description, built once for all of a thread that ask for it. @throws Error as `buildTopology`. */
+export function topologyOf(spec: TopologySpec): Topology {
+  let topology = builtTopologies.get(spec);
+  if (topology === undefined) {
+    topology = buildTopology(spec);
+    builtTopologies.set(spec, topology);
+  }
+  return topology;
 }
 
 /** Greatest number of GPUs that divides every tensor-parallel group, within a server. */

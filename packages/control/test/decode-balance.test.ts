@@ -5,6 +5,7 @@ import { engineLog, type FakeEngine, type FakeRequest, imbalance, router, simula
 /** All engines in one rack. */
 const site = {
   tiersFrom: () => new Int8Array(12).fill(1),
+  tierBetween: () => 1,
   tierBytesPerSecond: Float64Array.of(450e9, 50e9, 25e9, 12e9, 1e9),
   tierLatencyNs: new Float64Array(networkTiers).fill(1000),
 } as unknown as NetworkSite;

@@ -495,7 +495,7 @@ describe('what an oracle says', () => {
 
 describe('own transfers', () => {
   const tiers = Int8Array.from([0, 0, 1, 2]);
-  const site = { tiersFrom: () => tiers } as unknown as NetworkSite;
+  const site = { tiersFrom: () => tiers, tierBetween: (_: number, to: number) => tiers[to]! } as unknown as NetworkSite;
 
   it('are all over when the requests are: through deaths, refusals, cancels and deadlines', () => {
     // Over all runs: in one, everything may end between two looks.

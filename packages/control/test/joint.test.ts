@@ -90,6 +90,7 @@ describe('netkv-joint', () => {
         const rows = tierRows.map((row) => Int8Array.from([-1, -1, -1, ...row]));
         const site = {
           tiersFrom: (engine: number) => rows[engine]!,
+          tierBetween: (from: number, to: number) => rows[from]![to],
           tierBytesPerSecond: Float64Array.from(speeds, (speed) => speed * 1e8),
           tierLatencyNs: new Float64Array(networkTiers),
         } as unknown as NetworkSite;
@@ -201,7 +202,12 @@ describe('who waits for a joint decision', () => {
     for (const congestion of [0, 1]) {
       const tiers = Int8Array.from([-1, -1, -1, -1, -1, -1, 2, 2]);
       const five = (value: number): Float64Array => new Float64Array(networkTiers).fill(value);
-      const site = { tiersFrom: () => tiers, tierBytesPerSecond: five(1e9), tierLatencyNs: five(0) } as unknown as NetworkSite;
+      const site = {
+        tiersFrom: () => tiers,
+        tierBetween: (_: number, to: number) => tiers[to],
+        tierBytesPerSecond: five(1e9),
+        tierLatencyNs: five(0),
+      } as unknown as NetworkSite;
       const oracle = defineOraclePolicy({
         name: 'fixed',
         description: 'One load.',

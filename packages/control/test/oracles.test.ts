@@ -17,6 +17,7 @@ import { randomStream } from './random-stream.js';
 const linkTier = Int8Array.of(2, 2, 3, 3);
 const site = {
   tiersFrom: () => Int8Array.of(2, 3, 3),
+  tierBetween: (_from, to) => [2, 3, 3][to],
   tierBytesPerSecond: Float64Array.of(Number.NaN, Number.NaN, 6e9, 3e9, Number.NaN),
   tierLatencyNs: Float64Array.of(Number.NaN, Number.NaN, 5000, 7000, Number.NaN),
   tierBackground: new Float64Array(networkTiers),

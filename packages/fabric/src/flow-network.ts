@@ -1,6 +1,7 @@
+import { HOP_LIMIT } from './distances.js';
 import { addFlow, advance, removeFlow, rerouteFlow, setLinkCapacity } from './flow-allocator.js';
 import { createFlowAllocator, type FlowAllocator, type FlowAllocatorLimits } from './flow-state.js';
-import { choosePath, createRoutes, HOP_LIMIT, pathLatencyNs, type Routes, setLinkShare } from './routing.js';
+import { choosePath, createRoutes, pathLatencyNs, type Routes, setLinkShare } from './routing.js';
 import { LINK_CLASSES, type LinkClass, nodeKind, type Topology } from './topology.js';
 
 /**

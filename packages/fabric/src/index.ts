@@ -6,6 +6,7 @@ export * from './chunk-options.js';
 export { portUse } from './chunk-report.js';
 export type { ChunkNodeState } from './chunk-state.js';
 export * from './chunk-switch.js';
+export { HOP_LIMIT } from './distances.js';
 export * from './fabric-actor.js';
 export * from './fabric-options.js';
 export {
@@ -33,7 +34,6 @@ export {
   choosePath,
   createRoutes,
   equalCostPaths,
-  HOP_LIMIT,
   hashFlow,
   nextLink,
   pathLatencyNs,

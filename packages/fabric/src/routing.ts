@@ -1,5 +1,14 @@
-import type { Topology } from './topology.js';
-import { LINK_CLASSES, NODE_KINDS, TIER_COUNT, tier } from './topology.js';
+import {
+  createDistanceTables,
+  type DistanceTables,
+  distanceToward,
+  forgetDistances,
+  HOP_LIMIT,
+  LENGTH,
+  lookToward,
+  UNREACHABLE,
+} from './distances.js';
+import { TIER_COUNT, type Topology, TRANSIT, tier } from './topology.js';
 
 /**
  * Equal-cost multi-path routing. A path is a shortest path over living links; at every switch one of the links on such a
@@ -10,34 +19,15 @@ export interface Routes {
   linkShare: Float64Array;
   /** Where there is a choice, links below this share are passed over (0: hashing is blind to degradation, as on plain switches). */
   avoidBelowShare: number;
-  /** Distance to a destination from each node (255: unreachable), computed when first asked for. */
-  distancesTo: Map<number, Uint8Array>;
-  /** Number of destinations kept before the table is started afresh; bounds memory, never changes a result. */
-  destinationLimit: number;
+  distances: DistanceTables;
 }
-
-const UNREACHABLE = 255;
-/** About 64 MB of distance tables at most. */
-const ROUTE_TABLE_BYTES = 64 * 1024 * 1024;
-/** GPUs, hosts and storage end paths; NICs and switches pass traffic on. */
-const TRANSIT = Uint8Array.from(NODE_KINDS, (kind) => (kind === 'gpu' || kind === 'host' || kind === 'storage' ? 0 : 1));
-
-/**
- * Length of a link by class. PCIe counts 2, so that two GPUs on one NIC speak over NVLink and bounce off the NIC only when
- * NVLink is down; every path between servers has two PCIe links, so nothing else changes.
- */
-const LENGTH = Uint8Array.from(LINK_CLASSES, (linkClass) => (linkClass === 'pcie' ? 2 : 1));
-
-/** Most links a path may have; the longest in a healthy multi-zone tree has 11. */
-export const HOP_LIMIT = 24;
 
 export function createRoutes(topology: Topology, avoidBelowShare = 0): Routes {
   if (!(avoidBelowShare >= 0 && avoidBelowShare <= 1)) throw new Error(`avoidBelowShare is ${avoidBelowShare}; it must lie in 0..1`);
   return {
     linkShare: new Float64Array(topology.linkCount).fill(1),
     avoidBelowShare,
-    distancesTo: new Map(),
-    destinationLimit: Math.max(16, Math.floor(ROUTE_TABLE_BYTES / topology.nodeCount)),
+    distances: createDistanceTables(topology),
   };
 }
 
@@ -48,38 +38,7 @@ export function setLinkShare(topology: Topology, routes: Routes, link: number, s
   const before = routes.linkShare[link]!;
   routes.linkShare[link] = share;
   // Distances see only dead or alive.
-  if (before > 0 !== share > 0) routes.distancesTo.clear();
-}
-
-/** Distance from each node to `destination` over living links, 255 where there is no way. */
-function distancesToward(topology: Topology, routes: Routes, destination: number): Uint8Array {
-  const known = routes.distancesTo.get(destination);
-  if (known !== undefined) return known;
-  if (routes.distancesTo.size >= routes.destinationLimit) routes.distancesTo.clear();
-  const hops = measureDistances(topology, routes.linkShare, destination);
-  routes.distancesTo.set(destination, hops);
-  return hops;
-}
-
-/** Dial's algorithm: nodes are settled in rings of equal distance, since a link's length is 1 or 2. */
-function measureDistances(topology: Topology, linkShare: Float64Array, destination: number): Uint8Array {
-  const distances = new Uint8Array(topology.nodeCount).fill(UNREACHABLE);
-  const rings: number[][] = [[destination]];
-  distances[destination] = 0;
-  for (let distance = 0; distance < rings.length && distance < HOP_LIMIT; distance++) {
-    for (const node of rings[distance] ?? []) {
-      if (distances[node] !== distance || (node !== destination && TRANSIT[topology.nodeKinds[node]!] === 0)) continue;
-      for (let i = topology.incomingStart[node]!; i < topology.incomingStart[node + 1]!; i++) {
-        const link = topology.incomingLinks[i]!;
-        const from = topology.linkFrom[link]!;
-        const next = distance + LENGTH[topology.linkClasses[link]!]!;
-        if (linkShare[link] === 0 || distances[from]! <= next) continue;
-        distances[from] = next;
-        (rings[next] ??= []).push(from);
-      }
-    }
-  }
-  return distances;
+  if (before > 0 !== share > 0) forgetDistances(routes.distances);
 }
 
 /**
@@ -94,14 +53,14 @@ export function choosePath(
   flowId: number,
   path: Int32Array,
 ): number {
-  const distances = distancesToward(topology, routes, destination);
-  if (distances[source] === UNREACHABLE) return -1;
+  const table = lookToward(topology, routes.linkShare, routes.distances, source, destination);
+  if (distanceToward(topology, table, source) === UNREACHABLE) return -1;
   const flowHash = hashFlow(source, destination, flowId);
   let hopCount = 0;
   for (let node = source; node !== destination; hopCount++) {
     if (hopCount === path.length)
       throw new Error(`a path has more links than the path buffer holds (${path.length}); use HOP_LIMIT (${HOP_LIMIT})`);
-    const link = chooseLink(topology, routes, distances, node, destination, flowHash);
+    const link = chooseLink(topology, routes, table, node, destination, flowHash);
     path[hopCount] = link;
     node = topology.linkTo[link]!;
   }
@@ -110,21 +69,14 @@ export function choosePath(
 
 /** The link a flow takes at a node on its way, the same that `choosePath` puts into its path; -1 when there is no way from here. */
 export function nextLink(topology: Topology, routes: Routes, node: number, source: number, destination: number, flowId: number): number {
-  const distances = distancesToward(topology, routes, destination);
-  if (distances[node] === UNREACHABLE) return -1;
-  return chooseLink(topology, routes, distances, node, destination, hashFlow(source, destination, flowId));
+  const table = lookToward(topology, routes.linkShare, routes.distances, node, destination);
+  if (distanceToward(topology, table, node) === UNREACHABLE) return -1;
+  return chooseLink(topology, routes, table, node, destination, hashFlow(source, destination, flowId));
 }
 
-function chooseLink(
-  topology: Topology,
-  routes: Routes,
-  distances: Uint8Array,
-  node: number,
-  destination: number,
-  flowHash: number,
-): number {
-  let count = collectCandidates(topology, routes.linkShare, distances, node, destination, routes.avoidBelowShare);
-  if (count === 0 && routes.avoidBelowShare > 0) count = collectCandidates(topology, routes.linkShare, distances, node, destination, 0);
+function chooseLink(topology: Topology, routes: Routes, table: Uint8Array, node: number, destination: number, flowHash: number): number {
+  let count = collectCandidates(topology, routes.linkShare, table, node, destination, routes.avoidBelowShare);
+  if (count === 0 && routes.avoidBelowShare > 0) count = collectCandidates(topology, routes.linkShare, table, node, destination, 0);
   if (count === 0) {
     throw new Error(
       `no living link leads from ${topology.nodeNames[node]} to ${topology.nodeNames[destination]}; distance table out of date`,
@@ -141,7 +93,7 @@ let candidates = new Int32Array(256);
 function collectCandidates(
   topology: Topology,
   linkShare: Float64Array,
-  distances: Uint8Array,
+  table: Uint8Array,
   node: number,
   destination: number,
   least: number,
@@ -149,11 +101,11 @@ function collectCandidates(
   const { outgoingStart, outgoingLinks } = topology;
   const end = outgoingStart[node + 1]!;
   if (end - outgoingStart[node]! > candidates.length) candidates = new Int32Array(2 * (end - outgoingStart[node]!));
-  const distance = distances[node]!;
+  const distance = distanceToward(topology, table, node);
   let count = 0;
   for (let i = outgoingStart[node]!; i < end; i++) {
     const link = outgoingLinks[i]!;
-    if (isCandidate(topology, linkShare, distances, link, destination, distance, least)) candidates[count++] = link;
+    if (isCandidate(topology, linkShare, table, link, destination, distance, least)) candidates[count++] = link;
   }
   return count;
 }
@@ -161,14 +113,19 @@ function collectCandidates(
 function isCandidate(
   topology: Topology,
   linkShare: Float64Array,
-  distances: Uint8Array,
+  table: Uint8Array,
   link: number,
   destination: number,
   distance: number,
   least: number,
 ): boolean {
   const to = topology.linkTo[link]!;
-  if (distances[to]! + LENGTH[topology.linkClasses[link]!]! !== distance || linkShare[link] === 0 || linkShare[link]! < least) return false;
+  if (
+    distanceToward(topology, table, to) + LENGTH[topology.linkClasses[link]!]! !== distance ||
+    linkShare[link] === 0 ||
+    linkShare[link]! < least
+  )
+    return false;
   return to === destination || TRANSIT[topology.nodeKinds[to]!] === 1;
 }
 
@@ -193,9 +150,9 @@ function mixInto(hash: number, value: number): number {
 
 /** All equal-cost paths of a pair as lists of link ids, at most `limit` of them, in ascending order of links. */
 export function equalCostPaths(topology: Topology, routes: Routes, source: number, destination: number, limit = 4096): number[][] {
-  const distances = distancesToward(topology, routes, destination);
+  const table = lookToward(topology, routes.linkShare, routes.distances, source, destination);
   const found: number[][] = [];
-  if (distances[source] === UNREACHABLE) return found;
+  if (distanceToward(topology, table, source) === UNREACHABLE) return found;
   const path: number[] = [];
   const walk = (node: number): void => {
     if (node === destination) {
@@ -204,7 +161,7 @@ export function equalCostPaths(topology: Topology, routes: Routes, source: numbe
     }
     for (let i = topology.outgoingStart[node]!; i < topology.outgoingStart[node + 1]! && found.length < limit; i++) {
       const link = topology.outgoingLinks[i]!;
-      if (!isCandidate(topology, routes.linkShare, distances, link, destination, distances[node]!, 0)) continue;
+      if (!isCandidate(topology, routes.linkShare, table, link, destination, distanceToward(topology, table, node), 0)) continue;
       path.push(link);
       walk(topology.linkTo[link]!);
       path.pop();
@@ -216,13 +173,13 @@ export function equalCostPaths(topology: Topology, routes: Routes, source: numbe
 
 /** Links of a healthy network that the shortest paths of a pair may take, by their place on the way; hashing chooses one of each. */
 export function pathStages(topology: Topology, routes: Routes, source: number, destination: number): Int32Array[] {
-  const distances = distancesToward(topology, routes, destination);
+  const table = lookToward(topology, routes.linkShare, routes.distances, source, destination);
   const stages: Int32Array[] = [];
-  if (distances[source] === UNREACHABLE) return stages;
+  if (distanceToward(topology, table, source) === UNREACHABLE) return stages;
   for (let nodes = new Set([source]); !nodes.has(destination); ) {
     const links: number[] = [];
     for (const node of nodes) {
-      const count = collectCandidates(topology, routes.linkShare, distances, node, destination, 0);
+      const count = collectCandidates(topology, routes.linkShare, table, node, destination, 0);
       for (let place = 0; place < count; place++) links.push(candidates[place]!);
     }
     stages.push(Int32Array.from(links).sort());

@@ -7,6 +7,9 @@
 export const NODE_KINDS = ['gpu', 'nvswitch', 'host', 'nic', 'leaf', 'spine', 'core', 'gateway', 'storage'] as const;
 export type NodeKind = (typeof NODE_KINDS)[number];
 
+/** By node kind: GPUs, hosts and storage end paths; NICs and switches pass traffic on. */
+export const TRANSIT = Uint8Array.from(NODE_KINDS, (kind) => (kind === 'gpu' || kind === 'host' || kind === 'storage' ? 0 : 1));
+
 /** Link classes in code order; `Topology.linkClasses[link]` is an index into this list. Both directions share a class. */
 export const LINK_CLASSES = ['nvlink', 'pcie', 'host', 'nic', 'leaf-uplink', 'core-uplink', 'gateway', 'inter-zone', 'storage'] as const;
 export type LinkClass = (typeof LINK_CLASSES)[number];
@@ -21,7 +24,6 @@ export interface Topology {
   nodeCount: number;
   linkCount: number;
   nodeNames: string[];
-  nodeIds: Map<string, number>;
   nodeKinds: Uint8Array;
   /** Zone, pod, leaf group (rack, or rail of a pod) and server of each node, each numbered over the whole cluster. */
   nodeZone: Int32Array;
@@ -44,6 +46,13 @@ export interface Topology {
   incomingLinks: Int32Array;
   /** Node ids of all GPUs in name-building order. */
   gpus: Int32Array;
+  /**
+   * Nodes that pass traffic between others that do, too: what may lie in the middle of a shortest path. NICs and NVLink switches do not: behind them are
+   * ends only.
+   */
+  backboneNodes: Int32Array;
+  /** Place of each node in `backboneNodes`, -1 for those that are not there. */
+  backbonePlace: Int32Array;
 }
 
 /** Place of a node while a topology is being drawn. */
@@ -54,24 +63,42 @@ export interface Place {
   server: number;
 }
 
-/** Growing lists from which `finishTopology` makes the typed arrays. */
+/** Growing columns from which `finishTopology` makes the typed arrays. */
 export interface TopologyDraft {
   kind: string;
   nodeNames: string[];
   nodeKinds: number[];
-  places: Place[];
-  links: { from: number; to: number; bytesPerSecond: number; latencyNs: number; linkClass: number; reverse: number }[];
+  places: Record<keyof Place, number[]>;
+  /** Of cables; the links of cable n are 2n and 2n + 1. */
+  cableFrom: number[];
+  cableTo: number[];
+  cableBytesPerSecond: number[];
+  cableLatencyNs: number[];
+  cableClasses: number[];
 }
 
 export function draftTopology(kind: string): TopologyDraft {
-  return { kind, nodeNames: [], nodeKinds: [], places: [], links: [] };
+  return {
+    kind,
+    nodeNames: [],
+    nodeKinds: [],
+    places: { zone: [], pod: [], leafGroup: [], server: [] },
+    cableFrom: [],
+    cableTo: [],
+    cableBytesPerSecond: [],
+    cableLatencyNs: [],
+    cableClasses: [],
+  };
 }
 
 export function drawNode(draft: TopologyDraft, kind: NodeKind, name: string, place: Partial<Place>): number {
-  draft.nodeNames.push(name);
+  const { places } = draft;
   draft.nodeKinds.push(NODE_KINDS.indexOf(kind));
-  draft.places.push({ zone: place.zone ?? -1, pod: place.pod ?? -1, leafGroup: place.leafGroup ?? -1, server: place.server ?? -1 });
-  return draft.nodeNames.length - 1;
+  places.zone.push(place.zone ?? -1);
+  places.pod.push(place.pod ?? -1);
+  places.leafGroup.push(place.leafGroup ?? -1);
+  places.server.push(place.server ?? -1);
+  return draft.nodeNames.push(name) - 1;
 }
 
 /** Adds both directions of a full-duplex cable. */
@@ -83,69 +110,118 @@ export function drawCable(
   bytesPerSecond: number,
   latencyNs: number,
 ): void {
-  const first = draft.links.length;
-  const code = LINK_CLASSES.indexOf(linkClass);
-  draft.links.push({ from: a, to: b, bytesPerSecond, latencyNs, linkClass: code, reverse: first + 1 });
-  draft.links.push({ from: b, to: a, bytesPerSecond, latencyNs, linkClass: code, reverse: first });
+  draft.cableFrom.push(a);
+  draft.cableTo.push(b);
+  draft.cableBytesPerSecond.push(bytesPerSecond);
+  draft.cableLatencyNs.push(latencyNs);
+  draft.cableClasses.push(LINK_CLASSES.indexOf(linkClass));
 }
 
 export function finishTopology(draft: TopologyDraft): Topology {
-  const nodeCount = draft.nodeNames.length;
-  const { links, places } = draft;
-  const gpuCode = NODE_KINDS.indexOf('gpu');
-  const outgoing = adjacency(
-    nodeCount,
-    links.map((link) => link.from),
-  );
-  const incoming = adjacency(
-    nodeCount,
-    links.map((link) => link.to),
-  );
+  const { nodeNames, places, cableFrom, cableTo } = draft;
+  const nodeCount = nodeNames.length;
+  const linkCount = 2 * cableFrom.length;
+  const nodeKinds = new Uint8Array(draft.nodeKinds);
+  const linkFrom = new Int32Array(linkCount);
+  const linkTo = new Int32Array(linkCount);
+  const linkBytesPerSecond = new Float64Array(linkCount);
+  const linkLatencyNs = new Float64Array(linkCount);
+  const linkClasses = new Uint8Array(linkCount);
+  for (let link = 0; link < linkCount; link++) {
+    const cable = link >> 1;
+    linkFrom[link] = link % 2 === 0 ? cableFrom[cable]! : cableTo[cable]!;
+    linkTo[link] = link % 2 === 0 ? cableTo[cable]! : cableFrom[cable]!;
+    linkBytesPerSecond[link] = draft.cableBytesPerSecond[cable]!;
+    linkLatencyNs[link] = draft.cableLatencyNs[cable]!;
+    linkClasses[link] = draft.cableClasses[cable]!;
+  }
+  const outgoing = adjacency(nodeCount, linkFrom);
+  const incoming = adjacency(nodeCount, linkTo);
   return {
     kind: draft.kind,
     nodeCount,
-    linkCount: links.length,
-    nodeNames: draft.nodeNames,
-    nodeIds: new Map(draft.nodeNames.map((name, node) => [name, node])),
-    nodeKinds: Uint8Array.from(draft.nodeKinds),
-    nodeZone: Int32Array.from(places, (place) => place.zone),
-    nodePod: Int32Array.from(places, (place) => place.pod),
-    nodeLeafGroup: Int32Array.from(places, (place) => place.leafGroup),
-    nodeServer: Int32Array.from(places, (place) => place.server),
-    linkFrom: Int32Array.from(links, (link) => link.from),
-    linkTo: Int32Array.from(links, (link) => link.to),
-    linkBytesPerSecond: Float64Array.from(links, (link) => link.bytesPerSecond),
-    linkLatencyNs: Float64Array.from(links, (link) => link.latencyNs),
-    linkClasses: Uint8Array.from(links, (link) => link.linkClass),
-    linkReverse: Int32Array.from(links, (link) => link.reverse),
+    linkCount,
+    nodeNames,
+    nodeKinds,
+    nodeZone: new Int32Array(places.zone),
+    nodePod: new Int32Array(places.pod),
+    nodeLeafGroup: new Int32Array(places.leafGroup),
+    nodeServer: new Int32Array(places.server),
+    linkFrom,
+    linkTo,
+    linkBytesPerSecond,
+    linkLatencyNs,
+    linkClasses,
+    linkReverse: Int32Array.from(linkFrom, (_, link) => link ^ 1),
     outgoingStart: outgoing.start,
     outgoingLinks: outgoing.list,
     incomingStart: incoming.start,
     incomingLinks: incoming.list,
-    gpus: Int32Array.from(draft.nodeKinds.flatMap((kind, node) => (kind === gpuCode ? [node] : []))),
+    gpus: nodesWhere(nodeKinds, (node) => nodeKinds[node] === NODE_KINDS.indexOf('gpu')),
+    ...backboneOf(nodeKinds, outgoing, linkTo),
   };
 }
 
-function adjacency(nodeCount: number, endOfLink: number[]): { start: Int32Array; list: Int32Array } {
+interface Adjacency {
+  readonly start: Int32Array;
+  readonly list: Int32Array;
+}
+
+function adjacency(nodeCount: number, endOfLink: Int32Array): Adjacency {
   const start = new Int32Array(nodeCount + 1);
   for (const node of endOfLink) start[node + 1]!++;
   for (let node = 0; node < nodeCount; node++) start[node + 1]! += start[node]!;
   const fill = start.slice();
   const list = new Int32Array(endOfLink.length);
-  endOfLink.forEach((node, link) => {
-    list[fill[node]!++] = link;
-  });
+  for (let link = 0; link < endOfLink.length; link++) list[fill[endOfLink[link]!]!++] = link;
   return { start, list };
+}
+
+function nodesWhere(nodeKinds: Uint8Array, holds: (node: number) => boolean): Int32Array {
+  let count = 0;
+  const found = new Int32Array(nodeKinds.length);
+  for (let node = 0; node < nodeKinds.length; node++) if (holds(node)) found[count++] = node;
+  return found.slice(0, count);
+}
+
+/** The nodes with two neighbours or more that pass traffic on, and pass it on themselves. */
+function backboneOf(nodeKinds: Uint8Array, outgoing: Adjacency, linkTo: Int32Array): Pick<Topology, 'backboneNodes' | 'backbonePlace'> {
+  const backboneNodes = nodesWhere(nodeKinds, (node) => {
+    if (TRANSIT[nodeKinds[node]!] === 0) return false;
+    let neighbour = -1;
+    for (let i = outgoing.start[node]!; i < outgoing.start[node + 1]!; i++) {
+      const to = linkTo[outgoing.list[i]!]!;
+      if (TRANSIT[nodeKinds[to]!] === 0 || to === neighbour) continue;
+      if (neighbour >= 0) return true;
+      neighbour = to;
+    }
+    return false;
+  });
+  const backbonePlace = new Int32Array(nodeKinds.length).fill(-1);
+  for (const [place, node] of backboneNodes.entries()) backbonePlace[node] = place;
+  return { backboneNodes, backbonePlace };
 }
 
 /** Node id of a name such as pod0/rack1/node2/gpu5. Throws with the nearest place known when there is none. */
 export function nodeId(topology: Topology, name: string): number {
-  const node = topology.nodeIds.get(name);
+  const node = idsByName(topology).get(name);
   if (node !== undefined) return node;
   const prefix = longestKnownPrefix(topology, name);
   throw new Error(
     `topology has no node "${name}"; ${prefix === '' ? `names look like "${topology.nodeNames[0]}"` : `known under it: ${prefix}`}`,
   );
+}
+
+/** Few ever look for a name, and a table of all takes as much memory as the rest of a topology. */
+const idsOfTopology = new WeakMap<Topology, ReadonlyMap<string, number>>();
+
+function idsByName(topology: Topology): ReadonlyMap<string, number> {
+  let ids = idsOfTopology.get(topology);
+  if (ids === undefined) {
+    ids = new Map(topology.nodeNames.map((name, node) => [name, node]));
+    idsOfTopology.set(topology, ids);
+  }
+  return ids;
 }
 
 function longestKnownPrefix(topology: Topology, name: string): string {

@@ -29,14 +29,23 @@ export function recordDecision(desk: FrontendDesk, state: FrontendState, context
   context.emitBody(routingDecision, { policy, rows }, state.decisions++, request.request, view.stage, view.count);
 }
 
-function recordedCandidates(desk: FrontendDesk, chosen: number, most: number): number[] {
-  const { view } = desk;
-  const others: number[] = [];
-  for (let place = 0; place < view.count; place++) if (view.candidates[place] !== chosen) others.push(view.candidates[place]!);
-  const key = (engine: number): number => {
-    const score = view.scores[engine]!;
-    return Number.isNaN(score) ? Number.POSITIVE_INFINITY : score;
-  };
-  others.sort((a, b) => (key(a) === key(b) ? a - b : key(a) - key(b)));
-  return [chosen, ...others].slice(0, most);
+/** The chosen one and those of the lowest scores, of equal ones the first: few of what may be thousands, so each is put in its place at once. */
+function recordedCandidates({ view }: FrontendDesk, chosen: number, most: number): number[] {
+  const { candidates, count, scores } = view;
+  const listed = [chosen];
+  const keys = [Number.NEGATIVE_INFINITY];
+  for (let place = 0; place < count; place++) {
+    const engine = candidates[place]!;
+    const score = scores[engine]!;
+    const key = Number.isNaN(score) ? Number.POSITIVE_INFINITY : score;
+    if (engine === chosen || (listed.length >= most && !(key < keys[most - 1]!))) continue;
+    let at = Math.min(listed.length, most - 1);
+    for (; at > 1 && key < keys[at - 1]!; at--) {
+      listed[at] = listed[at - 1]!;
+      keys[at] = keys[at - 1]!;
+    }
+    listed[at] = engine;
+    keys[at] = key;
+  }
+  return listed;
 }

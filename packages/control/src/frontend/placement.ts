@@ -130,7 +130,7 @@ export function dispatchDecode(desk: FrontendDesk, state: FrontendState, context
 function transferTier(desk: FrontendDesk, state: FrontendState, slot: number, engine: number): number {
   const told = desk.view.network === null ? -1 : desk.network.tierOf(engine);
   if (told >= 0) return told;
-  return siteOf(desk.settings.site, state.engines.count).tiersFrom(state.slots.prefillEngine[slot]!)[engine]!;
+  return siteOf(desk.settings.site, state.engines.count).tierBetween(state.slots.prefillEngine[slot]!, engine);
 }
 
 /** Engines have come free or come back: whoever waits goes, in the order of the queues. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { defineOraclePolicy, type OracleView } from '../policy/control-policies.js';
 import { answerByTier } from './link-congestion.js';
-import { type NetworkSite, networkTiers } from './site.js';
+import { networkTiers } from './site.js';
 
 /** Round trips of one pair in a rolling window; plain data. */
 interface RoundTrips {
@@ -111,13 +111,9 @@ function nextPair(view: OracleView, state: Measured): readonly [number, number] 
   const tier = state.beats++ % networkTiers;
   const pairs: [number, number][] = [];
   eachPair(view, (from, to) => {
-    if (tierOf(view.site, from, to) === tier) pairs.push([from, to]);
+    if (view.site.tierBetween(from, to) === tier) pairs.push([from, to]);
   });
   return pairs.length === 0 ? undefined : pairs[state.turn[tier]!++ % pairs.length];
-}
-
-function tierOf(site: NetworkSite, from: number, to: number): number {
-  return site.tiersFrom(from)[to]!;
 }
 
 export const activeOracle = defineOraclePolicy({
@@ -145,7 +141,7 @@ export const activeOracle = defineOraclePolicy({
   },
   probed(observation, { weight }, state) {
     const { from, to, forthNs, forthBytes, lost, site } = observation;
-    const tier = tierOf(site, from, to);
+    const tier = site.tierBetween(from, to);
     const moveNs = forthNs - site.tierLatencyNs[tier]!;
     const measured = lost || !(moveNs > 0) ? 0 : (forthBytes * 1e9) / moveNs;
     const before = state.bytesPerSecond[tier]!;

@@ -7,6 +7,8 @@ export const networkTiers = 5;
 export interface NetworkSite {
   /** Network distance of every engine from one, by engine: a value 0..4, or -1 where it is unknown. */
   tiersFrom(engine: number): ReadonlyColumn;
+  /** The same of one pair alone. */
+  tierBetween(from: number, to: number): number;
   /** By tier: bandwidth of a transfer that has the network to itself, and one-way latency; NaN where no pair has that distance. */
   readonly tierBytesPerSecond: ReadonlyColumn;
   readonly tierLatencyNs: ReadonlyColumn;
@@ -30,6 +32,7 @@ let unknownTiers = new Int8Array(0);
 /** A network of which nothing is known. */
 const unknownSite: NetworkSite = Object.freeze({
   tiersFrom: () => unknownTiers,
+  tierBetween: () => -1,
   tierBytesPerSecond: unknown,
   tierLatencyNs: unknown,
   tierBackground: none,

@@ -10,10 +10,10 @@ export function lowestScore(view: RouterView, random: Random, column: ReadonlyCo
   let best = candidates[0]!;
   let low = Number.POSITIVE_INFINITY;
   let ties = 0;
-  for (let place = 0; column !== scores && place < count; place++) scores[candidates[place]!] = column[candidates[place]!]!;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
-    const score = scores[engine]!;
+    const score = column[engine]!;
+    scores[engine] = score;
     if (score > low) continue;
     if (score < low) {
       low = score;
