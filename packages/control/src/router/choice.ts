@@ -6,33 +6,35 @@ import type { RouterView } from '../policy/router-policy.js';
  * engines are given as `column`, and copied as they are read. @throws RangeError for a NaN score.
  */
 export function lowestScore(view: RouterView, random: Random, column: ReadonlyColumn = view.scores): number {
+  if (lowest.length < view.count) lowest = new Int32Array(2 * view.count);
+  const ties = listLowest(view, column, lowest);
+  return lowest[ties === 1 ? 0 : Math.floor(random() * ties)]!;
+}
+
+// Filled and read within one choice; never state.
+let lowest = new Int32Array(256);
+
+/**
+ * Lists the candidates with the lowest score in order; returns how many. Thousands of candidates make this most of a run: no branch in it depends on ties,
+ * which nothing could predict, and no code stands behind the loop, where V8, compiling in the middle of the first call, would take it for never reached.
+ */
+function listLowest(view: RouterView, column: ReadonlyColumn, list: Int32Array): number {
   const { candidates, count, scores } = view;
-  let best = candidates[0]!;
   let low = Number.POSITIVE_INFINITY;
   let ties = 0;
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
     const score = column[engine]!;
     scores[engine] = score;
-    if (score > low) continue;
-    if (score < low) {
+    if (!(score >= low)) {
+      if (Number.isNaN(score)) throw scoreFault(view, engine);
       low = score;
-      best = engine;
-      ties = 1;
-    } else if (score === low) ties++;
-    else throw scoreFault(view, engine);
+      ties = 0;
+    }
+    list[ties] = engine;
+    ties += Number(score === low);
   }
-  return ties === 1 ? best : oneOfTied(view, low, ties, random);
-}
-
-/** One of the `ties` candidates of this score, each as likely. One draw. */
-function oneOfTied(view: RouterView, score: number, ties: number, random: Random): number {
-  const { candidates, scores } = view;
-  let left = Math.floor(random() * ties);
-  for (let place = 0; ; place++) {
-    const engine = candidates[place]!;
-    if (scores[engine] === score && left-- === 0) return engine;
-  }
+  return ties;
 }
 
 export function scoreFault(view: RouterView, engine: number): RangeError {
