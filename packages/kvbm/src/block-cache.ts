@@ -51,7 +51,8 @@ export function createBlockCache(
   }
   const policy = evictionPolicy(policyName);
   const parameters = evictionParameters(policy, policyParameters);
-  const columns = 8;
+  // No column of an empty cache is over 64 bytes then: those lie within V8's heap and cost no memory of their own elsewhere.
+  const columns = 4;
   const cache: BlockCache = {
     policyName,
     policyState: policy.createState(capacityBlocks, columns, parameters),

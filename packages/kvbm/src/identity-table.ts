@@ -22,7 +22,7 @@ const fewestChains = 16;
 export function createIdentityTable(): IdentityTable {
   return {
     heads: new Int32Array(fewestChains),
-    links: new Int32Array(2 * fewestChains),
+    links: new Int32Array(fewestChains),
     shift: Math.clz32(fewestChains) + 1,
     count: 0,
   };

@@ -1,7 +1,16 @@
 import { engineRole } from '@braess/protocol';
 import { type BlockAccounting, blocksRefused, quietGrowth } from './blocks.js';
 import { dropCancelled, endPrompts, leaveDecode } from './engine-passes.js';
-import { computedTokens, type EngineState, generatedTokens, heldBlocks, passKind, slotState } from './engine-state.js';
+import {
+  computedTokens,
+  type EngineState,
+  generatedTokens,
+  heldBlocks,
+  passKind,
+  slotState,
+  widenChunks,
+  widenRunning,
+} from './engine-state.js';
 import { addEvent, addStretch, type EngineEvents, engineEvent } from './events.js';
 import { dequeue, enqueueFirst, nextOf } from './slot-queue.js';
 import { createPassShape, decodeCurve, elapsedNs, mixedPassNs, type PassShape } from './timing.js';
@@ -235,6 +244,7 @@ function admitWaiting<Pool>(
 function startRunning<Pool>(engine: EngineState<Pool>, slot: number, nowNs: number, events: EngineEvents): void {
   const table = engine.requests;
   table.state[slot] = slotState.prefilling;
+  if (engine.runningCount === engine.running.length) widenRunning(engine);
   engine.running[engine.runningCount++] = slot;
   // Not at admission: blocks that come from a tier are waited for in between.
   if (engine.rules.tellsBegin === true && engine.role === engineRole.prefill && table.preemptions[slot] === 0)
@@ -244,6 +254,7 @@ function startRunning<Pool>(engine: EngineState<Pool>, slot: number, nowNs: numb
 function addChunk<Pool>(engine: EngineState<Pool>, slot: number, budget: number): number {
   const tokens = Math.min(budget, engine.requests.targetTokens[slot]! - engine.requests.computed[slot]!);
   if (tokens <= 0) return 0;
+  if (engine.chunkCount === engine.chunkSlots.length) widenChunks(engine);
   engine.chunkSlots[engine.chunkCount] = slot;
   engine.chunkTokens[engine.chunkCount++] = tokens;
   return tokens;

@@ -135,6 +135,12 @@ export interface EngineState<Pool> {
   prefillTokensDone: number;
 }
 
+/**
+ * Rows that an engine is born with. Columns of up to 64 bytes lie within V8's heap and cost no memory of their own elsewhere: of 10,000 engines most hold a
+ * handful of requests, so nothing of an engine is larger until it has to be.
+ */
+export const fewRows = 8;
+
 export interface EngineOptions<Pool> {
   role: number;
   rules: EngineRules;
@@ -156,7 +162,7 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
   }
   const timing = structuredClone(options.timing);
   if (timing.kind === 'table') forgetLookups(timing);
-  return {
+  const engine: EngineState<Pool> = {
     role: options.role,
     nextRole: options.role,
     status: engineStatus.active,
@@ -169,10 +175,10 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     pool: options.pool,
     speedFactor: 1,
     nextSpeedFactor: 1,
-    requests: grownRequestTable(8),
+    requests: grownRequestTable(fewRows / 2),
     waiting: createLevels(),
     ready: createLevels(),
-    running: new Int32Array(rules.maxSequences),
+    running: new Int32Array(fewRows),
     runningCount: 0,
     heldCount: 0,
     seenBatches: new Uint8Array((rules.newBatchStallNs ?? 0) > 0 ? rules.maxSequences + 1 : 0),
@@ -190,8 +196,8 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     reportedPasses: 0,
     mixedEndNs: 0,
     mixedDecodes: 0,
-    chunkSlots: new Int32Array(rules.maxSequences),
-    chunkTokens: new Int32Array(rules.maxSequences),
+    chunkSlots: new Int32Array(fewRows),
+    chunkTokens: new Int32Array(fewRows),
     chunkCount: 0,
     wakeNs: Number.POSITIVE_INFINITY,
     passes: 0,
@@ -199,6 +205,27 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     busyNs: 0,
     prefillTokensDone: 0,
   };
+  // Once at birth, as `grownRequestTable` does, and why.
+  widenRunning(engine);
+  widenChunks(engine);
+  return engine;
+}
+
+/** Room for one more running request. */
+export function widenRunning<Pool>(engine: EngineState<Pool>): void {
+  engine.running = widened(engine.running);
+}
+
+/** Room for one more chunk of a mixed pass. */
+export function widenChunks<Pool>(engine: EngineState<Pool>): void {
+  engine.chunkSlots = widened(engine.chunkSlots);
+  engine.chunkTokens = widened(engine.chunkTokens);
+}
+
+function widened(column: Int32Array): Int32Array {
+  const wider = new Int32Array(2 * column.length);
+  wider.set(column);
+  return wider;
 }
 
 /** KV tokens of a request now. */

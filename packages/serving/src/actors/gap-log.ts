@@ -1,3 +1,4 @@
+import { fewRows } from '../engine-state.js';
 import type { EngineEvents } from '../events.js';
 import { forEachGapRun, gapNs } from '../gaps.js';
 
@@ -21,13 +22,13 @@ export interface GapLog {
 export function createGapLog(): GapLog {
   const log = {
     rows: 0,
-    gapNs: new Float64Array(32),
-    counts: new Float64Array(32),
+    gapNs: new Float64Array(fewRows / 2),
+    counts: new Float64Array(fewRows / 2),
     lastBucket: -1,
     clock: 0,
     stackCount: 0,
-    stackClock: new Float64Array(8),
-    stackMaxNs: new Float64Array(8),
+    stackClock: new Float64Array(fewRows / 2),
+    stackMaxNs: new Float64Array(fewRows / 2),
   };
   // Once at birth, as `grownRequestTable` does, and why.
   widenRows(log);
