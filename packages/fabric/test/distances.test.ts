@@ -30,35 +30,38 @@ const SHAPES: Record<string, TopologySpec> = {
   },
 };
 
-const isEnd = (topology: Topology, node: number): boolean => /\/(gpu\d+|host|storage\d+)$/.test(topology.nodeNames[node]!);
-
-/** PCIe, between a GPU and a NIC, counts 2. */
-function lengthOf(topology: Topology, link: number): number {
-  const ends = [topology.linkFrom[link]!, topology.linkTo[link]!].map((node) => topology.nodeNames[node]!);
-  return ends.some((name) => /\/gpu\d+$/.test(name)) && ends.some((name) => /\/nic\d+$/.test(name)) ? 2 : 1;
+/** Lengths of links, PCIe, between a GPU and a NIC, counting 2. */
+function lengthsOf(topology: Topology): number[] {
+  const is = (node: number | undefined, kind: string): boolean => topology.nodeNames[node!]!.split('/').at(-1)!.startsWith(kind);
+  return Array.from(topology.linkFrom, (from, link) => {
+    const to = topology.linkTo[link];
+    return (is(from, 'gpu') && is(to, 'nic')) || (is(from, 'nic') && is(to, 'gpu')) ? 2 : 1;
+  });
 }
 
 /** Lengths of shortest ways to a node by relaxing all links until nothing changes (Bellman-Ford); ends are no way through. */
-function lengthsTo(topology: Topology, shares: Float64Array, destination: number): number[] {
-  const lengths = Array<number>(topology.nodeCount).fill(Number.POSITIVE_INFINITY);
-  lengths[destination] = 0;
+function waysTo(topology: Topology, shares: Float64Array, lengths: readonly number[], destination: number): number[] {
+  const isEnd = topology.nodeNames.map((name) => /\/(gpu\d+|host|storage\d+)$/.test(name));
+  const ways = Array<number>(topology.nodeCount).fill(Number.POSITIVE_INFINITY);
+  ways[destination] = 0;
   for (let changed = true; changed; ) {
     changed = false;
     for (let link = 0; link < topology.linkCount; link++) {
       const to = topology.linkTo[link]!;
-      if (shares[link] === 0 || (to !== destination && isEnd(topology, to))) continue;
-      const length = lengths[to]! + lengthOf(topology, link);
-      if (length >= lengths[topology.linkFrom[link]!]!) continue;
-      lengths[topology.linkFrom[link]!] = length;
+      if (shares[link] === 0 || (to !== destination && isEnd[to])) continue;
+      const way = ways[to]! + lengths[link]!;
+      if (way >= ways[topology.linkFrom[link]!]!) continue;
+      ways[topology.linkFrom[link]!] = way;
       changed = true;
     }
   }
-  return lengths;
+  return ways;
 }
 
 describe('paths', () => {
   it.each(Object.keys(SHAPES))('%s: each link of a path, from any node to any other, is on a shortest way, whatever is cut', (name) => {
     const topology = buildTopology(SHAPES[name]!);
+    const lengths = lengthsOf(topology);
     const uniform = seededUniform(7);
     const pick = (limit: number): number => Math.floor(uniform() * limit);
     const path = new Int32Array(HOP_LIMIT);
@@ -66,21 +69,21 @@ describe('paths', () => {
     for (let round = 0; round < 6; round++) {
       const routes = createRoutes(topology);
       for (let cut = 0; cut < (round * topology.linkCount) / 20; cut++) setLinkShare(topology, routes, pick(topology.linkCount), 0);
-      for (let turn = 0; turn < 12; turn++) {
+      for (let turn = 0; turn < 8; turn++) {
         const destination = pick(topology.nodeCount);
-        const lengths = lengthsTo(topology, routes.linkShare, destination);
+        const ways = waysTo(topology, routes.linkShare, lengths, destination);
         for (let from = 0; from < topology.nodeCount; from++) {
           if (from === destination) continue;
           const count = choosePath(topology, routes, from, destination, turn, path);
           if (count < 0) {
-            expect(lengths[from]).toBe(Number.POSITIVE_INFINITY);
+            expect(ways[from]).toBe(Number.POSITIVE_INFINITY);
             continue;
           }
           reached++;
           expect(path[0]).toBe(nextLink(topology, routes, from, from, destination, turn));
           for (let hop = 0; hop < count; hop++) {
             const link = path[hop]!;
-            const length = lengths[topology.linkFrom[link]!]! - lengths[topology.linkTo[link]!]!;
+            const length = ways[topology.linkFrom[link]!]! - ways[topology.linkTo[link]!]!;
             if (routes.linkShare[link] === 0 || !(length === 1 || length === 2))
               throw new Error(`${topology.nodeNames[from]}: link ${link}`);
           }
@@ -88,6 +91,6 @@ describe('paths', () => {
         }
       }
     }
-    expect(reached).toBeGreaterThan(500);
+    expect(reached).toBeGreaterThan(300);
   });
 });
