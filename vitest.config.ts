@@ -6,6 +6,8 @@ export default defineConfig({
     exclude: ['**/node_modules/**', '**/dist/**'],
     // Tests import the built packages (workers can run nothing else), so every run builds first.
     globalSetup: ['./test/build-first.ts'],
+    // Nearly all is synchronous, which Vitest's own limit cannot end.
+    runner: './test/sync-limits.ts',
     testTimeout: 60_000,
     hookTimeout: 120_000,
     maxWorkers: 2,

@@ -10,7 +10,6 @@ import {
   enqueueChunk,
   equalCostPaths,
   linksBetween,
-  nextCompletionNs,
   nodeId,
   passTime,
   pathLatencyNs,
@@ -20,6 +19,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { ChunkNetwork, type ChunkSetting } from './chunk-network.js';
 import { fatTree } from './clusters.js';
+import { drain } from './drain.js';
 
 const CHUNK = 65_536;
 const LINE = 50e9;
@@ -53,10 +53,10 @@ function incast(senders: number, sizeBytes: number, setting: ChunkSetting): { ne
   }
   network.run();
   let flowEndNs = 0;
-  while (flows.allocator.flowCount > 0) {
-    flowEndNs = nextCompletionNs(flows.allocator);
-    advanceNetwork(flows, flowEndNs);
-  }
+  drain(flows.allocator, (nowNs) => {
+    flowEndNs = nowNs;
+    advanceNetwork(flows, nowNs);
+  });
   return { network, flowEndNs };
 }
 

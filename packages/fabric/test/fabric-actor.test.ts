@@ -18,6 +18,7 @@ import {
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fourTierCluster } from './clusters.js';
+import { stepCounter } from './drain.js';
 import {
   defineProgram,
   type Ended,
@@ -28,6 +29,7 @@ import {
   REQUEST_DELAY_NS,
   type RequesterState,
   requesterKind,
+  runToEnd,
   Simulation,
 } from './fabric-world.js';
 import { seededUniform } from './random.js';
@@ -96,7 +98,9 @@ function naiveDurations(plans: Planned[][], pathOf: (requester: number, transfer
   const durations = plans.map((plan) => plan.map(() => 0));
   const active: { flow: (typeof flows)[number]; leftBytes: number }[] = [];
   let now = 0;
+  const countStep = stepCounter(flows.length);
   for (let next = 0; next < flows.length || active.length > 0; ) {
+    countStep();
     const rates = maxMinRates(
       links,
       active.map(({ flow }) => ({ path: flow.path })),
@@ -136,11 +140,11 @@ function pathsOf(plans: Planned[][], simulation = simulate({ plans })): (request
   return (requester, transfer) => found[requester]![transfer]!;
 }
 
-describe('fabric actor', () => {
+describe('fabric actor', { timeout: 15_000 }, () => {
   it('answers one transfer after size over rate and the latency of its path', () => {
     const [source, destination] = [nodeId(topology, 'pod0/rack0/node0/gpu0'), nodeId(topology, 'pod1/rack0/node0/gpu0')];
     const simulation = simulate({ plans: [[{ atNs: 5000, source, destination, transferBytes: 3_125_000_000 }]] });
-    simulation.runUntil();
+    runToEnd(simulation);
     // 3.125 GB/s across pods at 4:1.
     expect(endedOf(simulation)).toEqual([
       { transfer: 0, atNs: 6000 + 1e9 + 5200, status: 0, startNs: 6000, movedBytes: 3_125_000_000, networkTier: 3 },
@@ -159,7 +163,7 @@ describe('fabric actor', () => {
         ],
       ],
     });
-    simulation.runUntil();
+    runToEnd(simulation);
     const byTransfer = endedOf(simulation).sort((a, b) => a.transfer - b.transfer);
     // NVLink: 450 GB/s and 1 us; the least delay of 2 us covers it.
     expect(byTransfer.map(({ atNs, networkTier }) => [atNs, networkTier])).toEqual([
@@ -176,7 +180,7 @@ describe('fabric actor', () => {
         const pathOf = pathsOf(plans);
         const due = naiveDurations(plans, pathOf);
         const simulation = simulate({ plans });
-        simulation.runUntil();
+        runToEnd(simulation);
         let [total, totalDue] = [0, 0];
         plans.forEach((plan, requester) => {
           const ended = endedOf(simulation, requester);
@@ -198,7 +202,7 @@ describe('fabric actor', () => {
         expect([allocator.admittedBytes, allocator.deliveredBytes, allocator.abandonedBytes]).toEqual([bytes, bytes, 0]);
         expect([allocator.flowCount, stateOf(simulation).transfers.size]).toEqual([0, 0]);
       }),
-      { numRuns: 25 },
+      { numRuns: 25, endOnFailure: true },
     );
   });
 
@@ -232,7 +236,7 @@ describe('fabric actor', () => {
     const [source, destination] = [nodeId(topology, 'pod0/rack0/node0/gpu0'), nodeId(topology, 'pod0/rack0/node1/gpu0')];
     const plan = { atNs: 0, source, destination, transferBytes: 125_000_000 };
     const simulation = simulate({ plans: [[{ ...plan, cancelNs: 4e6 }], [{ ...plan, atNs: 20e6, cancelNs: 30_000_500 }]] });
-    simulation.runUntil();
+    runToEnd(simulation);
     // Alone at 12.5 GB/s; 10 ms in all.
     expect(endedOf(simulation)).toMatchObject([{ status: transferStatus.cancelled, movedBytes: 50_000_000, atNs: 4e6 + 1000 + LEAST_NS }]);
     expect(endedOf(simulation, 1)).toMatchObject([{ status: transferStatus.arrived, movedBytes: 125_000_000 }]);
@@ -247,19 +251,19 @@ describe('fabric actor', () => {
     const cut = (atNs: number, share: number): PlannedShare => ({ atNs, first: cable, count: 1, share });
     const other = up.map((first) => ({ atNs: 1e6, first, count: 1, share: 0 }));
     const alone = simulate({ plans: [[plan]], faults: other });
-    alone.runUntil();
+    runToEnd(alone);
     // 6.25 GB/s on whichever uplink: 10 ms.
     expect(endedOf(alone)).toMatchObject([{ status: 0, atNs: 1000 + 10e6 + 3600 }]);
 
     const back = simulate({ plans: [[plan, { ...plan, atNs: 3e6 }]], faults: [cut(2e6, 0), cut(7e6, 0.25)] });
-    back.runUntil();
+    runToEnd(back);
     // 2 ms at 6.25 GB/s, then dead; from 7 ms on both share a quarter of 12.5 GB/s: 50 MB and 62.5 MB.
     const [first, second] = endedOf(back) as [Ended, Ended];
     expect(first.atNs).toBeCloseTo(7e6 + 1000 + 32e6 + 3600, -1);
     expect(second.atNs).toBeCloseTo(7e6 + 1000 + 36e6 + 3600, -1);
 
     const lost = simulate({ plans: [[plan, { ...plan, atNs: 3e6 }]], faults: [cut(2e6, 0)], options: { unreachableAfterNs: 5e6 } });
-    lost.runUntil();
+    runToEnd(lost);
     expect(endedOf(lost)).toMatchObject([
       { status: transferStatus.unreachable, atNs: 7e6 + 1000 + LEAST_NS, movedBytes: 12_500_000 },
       { status: transferStatus.unreachable, atNs: 8e6 + 1000 + LEAST_NS, movedBytes: 0 },
@@ -276,7 +280,7 @@ describe('fabric actor', () => {
       listen: true,
     };
     const simulation = simulate(setting);
-    simulation.runUntil();
+    runToEnd(simulation);
     const path = pathsOf(setting.plans, simulation)(0, 0);
     const core = path.filter((link) => topology.nodeNames[topology.linkTo[link]!]!.startsWith('core'));
     const { reports } = simulation.stateOf('requester0') as RequesterState;
@@ -302,7 +306,7 @@ describe('fabric actor', () => {
     const [noisy, sink] = [nodeId(topology, 'pod0/rack0/node0/gpu1'), nodeId(topology, 'pod0/rack0/node1/gpu1')];
     const onOff = [{ source: noisy, destination: sink, bytesPerSecond: 5e9, meanOnNs: 1e6, meanOffNs: 3e6 }];
     const simulation = simulate({ plans: [[{ atNs: 0, source, destination, transferBytes: 100_000_000_000 }]], options: { onOff } });
-    simulation.runUntil();
+    runToEnd(simulation);
     // Both share the NIC of four GPUs: 12.5 GB/s, or 7.5 GB/s while the source is on.
     const expectedNs = 100e9 / (12.5 - 5 / 4);
     expect((endedOf(simulation)[0]!.atNs - REQUEST_DELAY_NS) / expectedNs).toBeGreaterThan(0.99);
@@ -328,7 +332,7 @@ describe('fabric actor', () => {
     };
     const results = [1, 2].map((shards) => {
       const simulation = simulate(setting, shards);
-      simulation.runUntil();
+      runToEnd(simulation);
       const { arrived, cancelled, unreachable } = stateOf(simulation);
       expect(arrived + cancelled + unreachable).toBe(300);
       return [simulation.fingerprint, simulation.recordFingerprint, arrived, cancelled];
@@ -337,7 +341,7 @@ describe('fabric actor', () => {
     const half = simulate(setting);
     half.runUntil(15e6);
     const restored = new Simulation(half.model, { from: half.checkpoint(), shards: 2, keepRecords: true });
-    restored.runUntil();
+    runToEnd(restored);
     expect([restored.fingerprint, restored.recordFingerprint]).toEqual(results[0]!.slice(0, 2));
     expect(results[0]![3]).toBeGreaterThan(0);
   });

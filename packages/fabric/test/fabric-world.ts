@@ -97,4 +97,14 @@ export function faultKind(plan: readonly PlannedShare[]) {
   });
 }
 
+/** All that tests ask for is over long before. */
+const latestNs = 60e9;
+
+/** Runs until nothing is left to happen. */
+export function runToEnd(simulation: Simulation): void {
+  simulation.runUntil(latestNs);
+  if (simulation.completeNs < Number.POSITIVE_INFINITY)
+    throw new Error(`the fabric is not at rest after ${latestNs / 1e9} simulated s: a transfer never ends, or reports go on without one`);
+}
+
 export { defineProgram, modelOf, Simulation };

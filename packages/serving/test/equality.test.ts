@@ -37,6 +37,9 @@ interface Outcome {
   calls: number;
 }
 
+/** Ten times what the longest load takes, pass by pass. */
+const mostSteps = 25_000;
+
 function run(seed: number, rules: EngineRules, timing: TimingModel, role: number): Outcome {
   const random = randomFrom(seed);
   const engine = engineOf(role, rules, timing as never);
@@ -74,11 +77,15 @@ function run(seed: number, rules: EngineRules, timing: TimingModel, role: number
   const roleNs = atNs + 1_500_000_000;
   dueNs.push({ atNs: roleNs, act: () => changeRole(engine, countingBlocks, engineRole.aggregated, roleNs) });
   let calls = 0;
-  for (let step = 0; step < 1_000_000; step++) {
+  let lastNs = 0;
+  for (let step = 0; ; step++) {
+    if (step === mostSteps)
+      throw new Error(`the engine is not done after ${mostSteps} steps: at ${lastNs} ns, next ${nextEventNs(engine)} ns`);
     dueNs.sort((a, b) => a.atNs - b.atNs);
     const outside = dueNs[0]?.atNs ?? Number.POSITIVE_INFINITY;
     const nowNs = Math.min(outside, nextEventNs(engine));
     if (nowNs === Number.POSITIVE_INFINITY) break;
+    lastNs = nowNs;
     advance(engine, countingBlocks, nowNs, recorder.events);
     calls++;
     collectGaps(recorder.events, gaps);
@@ -150,7 +157,7 @@ const timings: [string, () => TimingModel][] = [
   ['table', () => structuredClone(table)],
 ];
 
-describe('the lazy engine equals the pass-by-pass engine', () => {
+describe('the lazy engine equals the pass-by-pass engine', { timeout: 12_000 }, () => {
   for (const [name, timing] of timings) {
     for (const [roleName, role] of Object.entries(engineRole)) {
       it(`${name}, ${roleName}`, () => {
@@ -187,7 +194,7 @@ describe('the lazy engine equals the pass-by-pass engine', () => {
               saved += stepped.calls - lazy.calls;
             },
           ),
-          { numRuns: 60, seed: 7 },
+          { numRuns: 60, seed: 7, endOnFailure: true },
         );
         // The loads must reach what they are meant to reach.
         if (role !== engineRole.prefill) {
@@ -238,7 +245,7 @@ describe('gap runs', () => {
   });
 });
 
-describe('state of a request in the middle of a stretch', () => {
+describe('state of a request in the middle of a stretch', { timeout: 12_000 }, () => {
   it('counts its tokens after settling', () => {
     const engine = engineOf(engineRole.aggregated, rulesOf());
     const recorder = new Recorder();
