@@ -80,7 +80,7 @@ describe('one prefill at a time is the queue of the textbooks', () => {
     [0.9, 0.2],
     [0.95, 0.35],
   ] as const) {
-    it(`first come first served at load ${load}: Lindley's recursion to the nanosecond, and the mean of M/D/1`, async () => {
+    it(`first come first served at load ${load}: Lindley's recursion to the nanosecond, and the first two moments of M/D/1`, async () => {
       const rows = await queueOf(load);
       let freeNs = 0;
       const starts = rows.map(([queuedNs]) => {
@@ -92,6 +92,10 @@ describe('one prefill at a time is the queue of the textbooks', () => {
       // Pollaczek and Khinchine.
       const expectedNs = (load * serviceNs) / (2 * (1 - load));
       expect(Math.abs(meanWaitNs(rows) / expectedNs - 1)).toBeLessThan(tolerance);
+      // The mean is the same last come first served; the second moment is 1 / (1 - load) times as large then (Takacs).
+      const squares = rows.reduce((sum, [queuedNs, startNs]) => sum + (startNs - queuedNs) ** 2, 0) / rows.length;
+      const expectedSquare = 2 * expectedNs ** 2 + (load * serviceNs ** 2) / (3 * (1 - load));
+      expect(Math.abs(squares / expectedSquare - 1)).toBeLessThan(3 * tolerance);
     });
   }
 
