@@ -21,7 +21,8 @@ import {
 } from '@braess/protocol';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ownParameters } from '../src/frontend/state.js';
+import { type FrontendContext, ownParameters } from '../src/frontend/state.js';
+import { answerScrape } from '../src/frontend/watch.js';
 import { clientDelayNs, engineDelayNs, type FakeEngine, router, simulate } from './fakes.js';
 
 const secondNs = 1e9;
@@ -265,5 +266,19 @@ describe('frontends under a controller', () => {
     });
     expect(ownParameters({ ...settings, decodeRouter: router('least-loaded') }, { omega: 0.5 }).decodeParameters).toBeNull();
     expect(() => ownParameters(settings, { gamma: 1 })).toThrow(/kv.*gamma/);
+  });
+
+  it('tell of the requests in all three queues as waiting, those with long prompts, too', () => {
+    const simulation = simulate({ engines: [{ role: 0, prefillNs: 1000, tokenNs: 10 }], requests: [] });
+    const state = simulation.stateOf('control/frontend0') as FrontendState;
+    state.watch = { controller: 0, told: true, ttftCounts: new Float64Array(0), ttftSumNs: 0 };
+    state.firstQueue.count = 1;
+    state.decodeQueue.count = 2;
+    state.longQueue.count = 4;
+    const answered: unknown[][] = [];
+    const context = { sendBody: (...values: unknown[]) => void answered.push(values) } as unknown as FrontendContext;
+    const controller = { actors: [{ id: 0 }], delayNs: engineDelayNs, signal: 'server' as const };
+    answerScrape({ controller } as Parameters<typeof answerScrape>[0], state, context, 3);
+    expect(answered.map(([, , , , round, inFlight, waiting]) => [round, inFlight, waiting])).toEqual([[3, 0, 1 + 2 + 4]]);
   });
 });

@@ -23,7 +23,7 @@ import {
 import type { RequestTable } from '@braess/workload';
 import { type MeasureWindow, measureWindows, type WindowMeasure } from './measure-windows.js';
 import { type GpuHours, gpuHours, networkTierNames, runNames, summaryOptions } from './run-facts.js';
-import { conservationFaults, firstOf } from './run-faults.js';
+import { conservationFaults, endOf, firstOf } from './run-faults.js';
 
 /** A run of which only numbers are wanted. */
 export interface MeasureTask {
@@ -112,9 +112,9 @@ export async function measureScenario({
   recorder.finish();
   const state = createSummaryState(summaryOptions(scenario, table));
   for (const segment of tables.requests.segments) addSegmentToSummary(state, segment);
-  const endedByItself = scenario.untilSeconds === undefined || recorder.counts.inFlight === 0;
+  const { endedByItself, untilNothingHappens } = endOf(scenario, result.stopped, recorder.counts.inFlight);
   const summary = finishSummary(state, recorder.itl, endedByItself ? recorder.lastNs : result.stoppedNs);
-  const faults = conservationFaults(recorder, summary, table.requestCount, endedByItself);
+  const faults = conservationFaults(recorder, summary, table.requestCount, untilNothingHappens);
   if (recorder.counts.inFlight === 0) faults.push(...firstOf(result.endFaults, 10, 'leftovers'));
   if (faults.length > 0) throw new Error(`${file} (${settings.join(', ')}): ${faults.join('; ')}`);
   return {

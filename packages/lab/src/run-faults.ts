@@ -1,12 +1,25 @@
 import type { ReadScenario, RunRecorder, Scenario } from '@braess/cluster';
 import type { FolderSummary } from '@braess/telemetry';
 
+/** How a run came to its end. */
+export interface RunEnd {
+  /** Nothing was left to do, though an end may have been set: the run is as long as its last outcome. */
+  readonly endedByItself: boolean;
+  /** No end was set, and none came from outside: every request of the workload must be accounted for. */
+  readonly untilNothingHappens: boolean;
+}
+
+export function endOf({ untilSeconds }: Scenario, stopped: boolean, inFlight: number): RunEnd {
+  const untilNothingHappens = !stopped && untilSeconds === undefined;
+  return { endedByItself: untilNothingHappens || (!stopped && inFlight === 0), untilNothingHappens };
+}
+
 /** Submitted = completed + rejected + failed + in flight, three ways: as records counted them, as rows were written, and as the workload has them. */
 export function conservationFaults(
   recorder: Pick<RunRecorder, 'counts' | 'mayAbandon'>,
   summary: Pick<FolderSummary, 'submitted' | 'completed' | 'rejected' | 'failed' | 'inFlight'>,
   requests: number,
-  endedByItself: boolean,
+  untilNothingHappens: boolean,
 ): string[] {
   const { counts } = recorder;
   const faults: string[] = [];
@@ -20,10 +33,10 @@ export function conservationFaults(
     if (summary[name] !== counts[name])
       faults.push(`${counts[name]} requests ${name} by the records, ${summary[name]} by the rows written`);
   }
-  if (endedByItself && counts.inFlight > 0)
+  if (untilNothingHappens && counts.inFlight > 0)
     faults.push(`the run ended by itself with ${counts.inFlight} requests in flight: they wait for ever`);
   const missing = recorder.mayAbandon ? counts.submitted > requests : counts.submitted !== requests;
-  if (endedByItself && missing) {
+  if (untilNothingHappens && missing) {
     faults.push(`the run ended by itself after ${counts.submitted} of ${requests} requests were submitted`);
   }
   return faults;

@@ -30,7 +30,7 @@ import {
 import { closeRunFolder, type FolderSummary, flushRunFolder, makeFreeFolder, openRunFolder, type RunFolder } from '@braess/telemetry';
 import type { RequestTable } from '@braess/workload';
 import { type GpuHours, gpuHours, runNames, summaryOptions } from './run-facts.js';
-import { conservationFaults, firstOf, shardWarnings, unsentWarnings, warmupWarnings } from './run-faults.js';
+import { conservationFaults, endOf, firstOf, shardWarnings, unsentWarnings, warmupWarnings } from './run-faults.js';
 import { countWindows, type WindowCounts } from './window-bound.js';
 
 export interface RunScenarioOptions {
@@ -224,7 +224,7 @@ async function awaitRun(run: Run, folder: RunFolder, recorder: RunRecorder, sign
 function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result: RunResult, seriesNs: number): ScenarioSummary {
   const { read, plan, table, startedMs } = loaded;
   recorder.finish();
-  const endedByItself = !result.stopped && (read.scenario.untilSeconds === undefined || recorder.counts.inFlight === 0);
+  const { endedByItself, untilNothingHappens } = endOf(read.scenario, result.stopped, recorder.counts.inFlight);
   const summary = closeRunFolder(
     folder,
     recorder.itl,
@@ -241,8 +241,6 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
       simulatedNs: endedByItself ? recorder.lastNs : result.stoppedNs,
     },
   );
-  // With an end set, requests that would have come after it are none that is missing.
-  const untilNothingHappens = !result.stopped && read.scenario.untilSeconds === undefined;
   const faults = conservationFaults(recorder, summary, table.requestCount, untilNothingHappens);
   if (untilNothingHappens && recorder.counts.inFlight > 0)
     faults.push(...firstOf(whoWaitsAtTheEnd(plan, table, seriesNs, read.scenario.seed), 10, 'requests that wait'));

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { traceSetting } from '@braess/cluster';
 import { runStudy, studyNamed, studyNames } from '@braess/lab';
 import { afterAll, describe, expect, it } from 'vitest';
 import { measureScenario } from '../src/measure-scenario.js';
@@ -48,6 +49,13 @@ describe('what a study measures', () => {
     expect(mean).toBeCloseTo(measured.summary.ttftMs!.mean, 6);
     const long = await measureScenario({ file, settings: [], tenantOutputTokens: 20 });
     expect(long.tenants.a!.completed).toBeLessThan(a.completed);
+  });
+
+  it('is no fault where all that came before a given end is done, and more would have come', async () => {
+    const trace = join(folder, 'two.csv');
+    writeFileSync(trace, 'arrival_s,input_tokens,output_tokens\n0.5,100,5\n60,100,5\n');
+    const { summary } = await measureScenario({ file, settings: [traceSetting(trace), 'workload.tenants=[]', 'untilSeconds=5'] });
+    expect([summary.submitted, summary.completed, summary.inFlight]).toEqual([1, 1, 0]);
   });
 
   it('is run by name, in the order of its tasks', async () => {

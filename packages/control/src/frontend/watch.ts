@@ -1,5 +1,6 @@
 import type { ActorId } from '@braess/kernel';
 import { answerBegan, engineRole, engineStatus, latencyBucket, latencyBuckets, scraped, trafficStarted } from '@braess/protocol';
+import { waitingRequests } from './decode-queues.js';
 import type { FrontendSettings } from './options.js';
 import type { FrontendContext, FrontendState } from './state.js';
 
@@ -50,7 +51,6 @@ export function answerScrape(settings: FrontendSettings, state: FrontendState, c
   const inFlight = state.slotOf.size;
   // The controller stops scraping when nothing is in flight: the next request has to wake it.
   if (inFlight === 0) watch.told = false;
-  const waiting = state.firstQueue.count + state.decodeQueue.count;
   const metrics = {
     ttftCounts: watch.ttftCounts.length === 0 ? null : watch.ttftCounts.slice(),
     ttftSumNs: watch.ttftSumNs,
@@ -64,7 +64,7 @@ export function answerScrape(settings: FrontendSettings, state: FrontendState, c
     metrics,
     round,
     inFlight,
-    waiting,
+    waitingRequests(state),
     state.telemetryLost ? 1 : 0,
   );
 }
