@@ -11,7 +11,7 @@ import type { EngineKindOptions } from '@braess/serving';
 import type { Delays } from './cell-delays.js';
 import { type EnginePool, poolBlocks } from './engine-blocks.js';
 import { cachePolicy } from './own-evictions.js';
-import type { ClusterPlan, GroupPlan } from './plan.js';
+import { type ClusterPlan, type GroupPlan, kvBytesPerToken } from './plan.js';
 import type { ServerTiers } from './server-tiers.js';
 
 /** What engines are built into. Actors may be added until the run begins. */
@@ -70,7 +70,7 @@ export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, 
       eviction: cachePolicy(group.eviction, plan.policies.baseDirectory),
       namedEventsOnly: !tiers.any,
     }),
-    kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
+    kvBytesPerToken: kvBytesPerToken(group),
     ...(scenario.cluster.fabric.overlap === 'layers' ? { overlapLayers: group.layers } : {}),
     controlDelayNs: control,
     serverDelayNs: delays.release,
@@ -80,8 +80,8 @@ export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, 
           fabric: {
             actor: fabric,
             delayNs: server,
-            nodesOf: (engine: number) => nodesOf(engine),
-            ...(endpointOf === undefined ? {} : { endpointOf: endpointOf }),
+            nodesOf,
+            ...(endpointOf === undefined ? {} : { endpointOf }),
           },
         }),
     ...(telemetry.streamTokens ? { streams: () => true } : {}),

@@ -13,11 +13,6 @@ export function linkReportNs({ router }: Scenario, { policy, parameters }: Bound
   return policy.linkReportNs?.(parameters) ?? defaultReportNs;
 }
 
-/** Whether an actor runs it: it listens to telemetry. */
-export function hasOracleActor({ policy }: BoundPolicy<OraclePolicy>): boolean {
-  return policy.observe !== undefined || policy.beat !== undefined;
-}
-
 export interface OracleSetting {
   readonly policy: BoundPolicy<OraclePolicy>;
   readonly site: NetworkSite;

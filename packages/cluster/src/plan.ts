@@ -63,12 +63,17 @@ export interface GroupPlan {
   readonly hbmBytes: number;
   readonly weightBytesPerGpu: number;
   readonly kvBytesPerGpu: number;
-  /** KV bytes of one token: on each GPU, and over the whole group. */
+  /** KV bytes of one token on each GPU; over the whole group: `kvBytesPerToken`. */
   readonly kvBytesPerTokenPerGpu: number;
   /** Of the model. */
   readonly layers: number;
   readonly timing: TimingModel;
   readonly timingSource: string;
+}
+
+/** KV bytes of one token, over all GPUs of an engine. */
+export function kvBytesPerToken({ kvBytesPerTokenPerGpu, tensorParallel }: GroupPlan): number {
+  return kvBytesPerTokenPerGpu * tensorParallel;
 }
 
 /** A scenario with everything derived: what the program builds its actors from. Plain data. */

@@ -12,6 +12,7 @@ import {
 } from '@braess/games';
 import { type ActorId, type ActorKind, actorKind, type Context, message, record } from '@braess/kernel';
 import { assignments, clientOutcomes, engineRole, engineState, engineStatus, scrape, scraped, untilMomentNs } from '@braess/protocol';
+import { medianOf } from '@braess/serving';
 
 /**
  * A snapshot of all in flight at `atNs`, once the last of them has ended: PoA-hat with realised latencies, its parts in seconds, and what was in
@@ -197,14 +198,14 @@ function takeSnapshot(options: PoaActorOptions, state: PoaState, context: Contex
 function watch(options: PoaActorOptions, state: PoaState, context: Context, atNs: number, value: number, ttftP99Ms: number): void {
   if (options.ttftSloMs === undefined || state.brokenNs >= 0) return;
   if (!Number.isNaN(value)) {
-    const isCalm = state.calm.length === 0 || value <= options.alarmFactor * median(state.calm);
+    const isCalm = state.calm.length === 0 || value <= options.alarmFactor * medianOf(state.calm);
     if (isCalm && state.calm.length < calmSamples) state.calm.push(value);
     state.above = isCalm ? 0 : state.above + 1;
     if (state.above >= options.alarmSamples && state.alarmNs < 0) state.alarmNs = atNs;
   }
   if (!(ttftP99Ms > options.ttftSloMs)) return;
   state.brokenNs = atNs;
-  context.emit(poaLead, state.alarmNs, atNs, state.calm.length === 0 ? Number.NaN : median(state.calm));
+  context.emit(poaLead, state.alarmNs, atNs, state.calm.length === 0 ? Number.NaN : medianOf(state.calm));
 }
 
 /** A request has ended: those pending snapshots that saw it in flight, in order of time, know one more. */
@@ -259,10 +260,4 @@ function percentile99(recent: readonly EndedRequest[], key: 'ttftNs' | 'itlNs'):
     top[place] = value;
   }
   return top[0]!;
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }

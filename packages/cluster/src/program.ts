@@ -7,6 +7,7 @@ import {
   loadPolicy,
   type NetworkSite,
   type OraclePolicy,
+  oracleListens,
   type PolicyKind,
   type PolicyOf,
   type PolicySpec,
@@ -16,7 +17,7 @@ import { declareChunkFabric, fabricKind, type Topology } from '@braess/fabric';
 import { type ActorReference, type Cell, defineProgram, type World } from '@braess/kernel';
 import type { MeasureListener } from '@braess/protocol';
 import { engineRole } from '@braess/protocol';
-import { type EngineKind, engineKind, type GpuKind, gpuKind } from '@braess/serving';
+import { type EngineKind, engineKind, engineRefusal, type GpuKind, gpuKind } from '@braess/serving';
 import { type ClientOptions, clientKind, type RequestTable } from '@braess/workload';
 import { backgroundOf } from './background.js';
 import { type Delays, declareLookahead, delaysOf } from './cell-delays.js';
@@ -25,13 +26,13 @@ import { controllerKindOf, plannerKindOf } from './control-kinds.js';
 import { type EngineSurroundings, engineKindOptions } from './engine-kind-options.js';
 import { faultKind } from './fault-actor.js';
 import { faultEntry } from './fault-entries.js';
-import { addOracle, hasOracleActor, linkReportNs, Probers } from './network-oracle.js';
+import { addOracle, linkReportNs, Probers } from './network-oracle.js';
 import { engineProfile, networkSite } from './network-site.js';
 import { prefixOverlap } from './overlap-index.js';
 import { addOwnActors } from './own-actors.js';
 import { clientDriver } from './own-client.js';
 import { cachePolicy } from './own-evictions.js';
-import { type ClusterPlan, type EnginePlan, type GroupPlan, hasTiers } from './plan.js';
+import { type ClusterPlan, type EnginePlan, type GroupPlan, hasTiers, kvBytesPerToken } from './plan.js';
 import { poaActorKind } from './poa-actor.js';
 import { poaActorOptions } from './poa-plan.js';
 import { decodeStageOptions, oracleHealth, queueOptions } from './router-options.js';
@@ -51,7 +52,7 @@ export interface ClusterParameters {
 /** Name of the fabric's actor and cell. */
 const fabricName = 'fabric';
 
-/** The whole cluster as actors: docs/scenarios.md tells of cells, classes and delays. */
+/** The whole cluster as actors: docs/kernel.md tells of cells and lookahead, `declareLookahead` which class may send to which, and how late. */
 export default defineProgram<ClusterParameters>(import.meta.url, 'cluster', (world, parameters) => {
   new ClusterBuilder(world, parameters).build();
 });
@@ -163,7 +164,7 @@ class ClusterBuilder {
       oracleActor: this.#oracle,
       oracleHealth: oracleHealth(router),
       decodeStage: decodeStageOptions(router),
-      kvBytesPerToken: group.kvBytesPerTokenPerGpu * group.tensorParallel,
+      kvBytesPerToken: kvBytesPerToken(group),
       queue: queueOptions(router),
       firstTokenAt: scenario.telemetry.firstTokenAt,
       answerClients: clientAnswers(this.#plan),
@@ -171,6 +172,8 @@ class ClusterBuilder {
       ...(listener === undefined ? {} : { assignmentListener: listener }),
       onEngineDeath: router.onEngineDeath,
       maxInFlight: router.maxInFlight,
+      permanentRefusals: [engineRefusal.promptTooLong, engineRefusal.exceedsKvMemory, engineRefusal.badLength],
+      movedRefusals: [engineRefusal.notActive, engineRefusal.wrongRole],
       ...(scenario.untilSeconds === undefined ? {} : { endNs: Math.round(scenario.untilSeconds * 1e9) }),
       decisions: { every: scenario.telemetry.decisionsEvery, candidates: scenario.telemetry.candidates },
       ...(this.#plan.policies.admission === null ? {} : { admission: this.#policy('admission', this.#plan.policies.admission) }),
@@ -200,7 +203,7 @@ class ClusterBuilder {
   /** The oracle, where it is one that listens. */
   #addOracle(site: NetworkSite): void {
     const policy = this.#oraclePolicy();
-    if (policy === undefined || !hasOracleActor(policy)) return;
+    if (policy === undefined || !oracleListens(policy.policy)) return;
     const setting = {
       policy,
       site,

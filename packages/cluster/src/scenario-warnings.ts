@@ -1,7 +1,7 @@
-import { type BoundPolicy, loadPolicy, type OraclePolicy, oracleBeatNs } from '@braess/control';
+import { type BoundPolicy, loadPolicy, type OraclePolicy, oracleBeatNs, oracleListens } from '@braess/control';
 import { loadReportWarnings } from './load-report-warnings.js';
 import type { LoadedWorkload } from './load-workload.js';
-import { hasOracleActor, linkReportNs } from './network-oracle.js';
+import { linkReportNs } from './network-oracle.js';
 import { placeWarnings } from './place-warnings.js';
 import type { ClusterPlan } from './plan.js';
 import type { Scenario } from './scenario/schema.js';
@@ -62,7 +62,7 @@ function oracleWarnings({ scenario, policies, groups }: ClusterPlan): string[] {
 /** An oracle that counts as ill between two words that it says. */
 function silenceWarnings(scenario: Scenario, bound: BoundPolicy<OraclePolicy>): string[] {
   const timeoutMs = scenario.router.oracle?.health.timeoutMs;
-  if (timeoutMs === undefined || !hasOracleActor(bound)) return [];
+  if (timeoutMs === undefined || !oracleListens(bound.policy)) return [];
   const reportNs = linkReportNs(scenario, bound);
   const spokenMs = Math.min(oracleBeatNs(bound), reportNs ?? Number.POSITIVE_INFINITY) / 1e6;
   // With a report at each change nobody knows how often it speaks.

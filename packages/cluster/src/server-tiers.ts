@@ -3,7 +3,7 @@ import type { ActorReference, Cell, World } from '@braess/kernel';
 import { type TierKind, type TierKindOptions, tierKind } from '@braess/kvbm';
 import type { EngineTiers } from '@braess/serving';
 import type { CachePolicy } from './own-evictions.js';
-import type { ClusterPlan, GroupPlan } from './plan.js';
+import { type ClusterPlan, type GroupPlan, kvBytesPerToken } from './plan.js';
 import type { Scenario } from './scenario/schema.js';
 
 /** What the tiers of a run are built with. */
@@ -24,8 +24,8 @@ export interface TierSetting {
 type Tiers = Scenario['kvTiers'];
 
 /** Bytes of a block in a tier: those of all GPUs of an engine. */
-function tierBlockBytes({ kvBytesPerTokenPerGpu, tensorParallel, blockTokens }: GroupPlan): number {
-  return kvBytesPerTokenPerGpu * tensorParallel * blockTokens;
+function tierBlockBytes(group: GroupPlan): number {
+  return kvBytesPerToken(group) * group.blockTokens;
 }
 
 /** Largest number of blocks of a tier: their places are 32-bit. */

@@ -21,7 +21,7 @@ export {
   readsDecodeOverlap,
   readsPrefillOverlap,
 } from './frontend/options.js';
-export { oracleFallback } from './frontend/oracle-watch.js';
+export { oracleFallback, oracleListens } from './frontend/oracle-watch.js';
 export * from './frontend/request-records.js';
 export { slotStage, slotsInFlight } from './frontend/slots.js';
 export type { FrontendCounters, FrontendState } from './frontend/state.js';

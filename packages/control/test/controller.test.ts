@@ -278,7 +278,7 @@ describe('frontends under a controller', () => {
     const answered: unknown[][] = [];
     const context = { sendBody: (...values: unknown[]) => void answered.push(values) } as unknown as FrontendContext;
     const controller = { actors: [{ id: 0 }], delayNs: engineDelayNs, signal: 'server' as const };
-    answerScrape({ controller } as Parameters<typeof answerScrape>[0], state, context, 3);
+    answerScrape({ controller } as unknown as Parameters<typeof answerScrape>[0], state, context, 3);
     expect(answered.map(([, , , , round, inFlight, waiting]) => [round, inFlight, waiting])).toEqual([[3, 0, 1 + 2 + 4]]);
   });
 });

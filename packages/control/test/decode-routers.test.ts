@@ -12,7 +12,7 @@ import {
 } from '@braess/control';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type FakeRequest, frontendOf, router, simulate } from './fakes.js';
+import { type FakeRequest, frontendOf, refusal, router, simulate } from './fakes.js';
 import { randomStream } from './random-stream.js';
 
 const blockTokens = 16;
@@ -514,7 +514,7 @@ describe('own transfers', () => {
         const engines = [
           { role: 1, prefillNs: 2000 },
           { role: 1, prefillNs: 3000, ...(random() < 0.5 ? { dieAtNs: Math.floor(random() * 100_000) } : {}) },
-          { role: 2, transferNs: 5000, tokenNs: 500, refuseAt: 3, reason: -1 },
+          { role: 2, transferNs: 5000, tokenNs: 500, refuseAt: 3, reason: refusal.moved },
           { role: 2, transferNs: 9000, tokenNs: 500, ...(random() < 0.5 ? { dieAtNs: Math.floor(random() * 100_000) } : {}) },
         ];
         const simulation = simulate({ engines, requests, options: { site, kvBytesPerToken: 10, maxAttempts: 4 } });

@@ -46,6 +46,9 @@ export interface FakeRequest {
   readonly frontend?: number;
 }
 
+/** Codes with which fake engines refuse, as the frontends are told of them: of these one is for good, one of an engine that is on its way to another role. */
+export const refusal = { moved: -1, queueFull: -2, forGood: -4 } as const;
+
 export const engineDelayNs = 500;
 export const clientDelayNs = 1000;
 
@@ -103,6 +106,8 @@ export function simulate(cluster: FakeCluster, options: SimulationOptions = {}):
       engineDelayNs,
       prefillRouter: bound,
       decodeRouter: bound,
+      permanentRefusals: [refusal.forGood],
+      movedRefusals: [refusal.moved],
       ...cluster.options,
       ...(cluster.options?.replicaSync === undefined ? {} : { replicaSync: { ...cluster.options.replicaSync, frontends } }),
     });
@@ -165,7 +170,7 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
     },
     on: {
       prefill: (state, view, context) => {
-        const { refuseAt, reason = -2, prefillNs = 0, prefillTokenNs = 0 } = state.fake;
+        const { refuseAt, reason = refusal.queueFull, prefillNs = 0, prefillTokenNs = 0 } = state.fake;
         if (state.dead) return;
         if (refuseAt !== undefined && state.present.size >= refuseAt) {
           context.send(view.sender, protocol.refused, engineDelayNs, view.request, reason, 0);
@@ -189,7 +194,7 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
         context.timer(answered, (view.outputTokens - 1) * (state.fake.tokenNs ?? 0), view.request, view.outputTokens);
       },
       decode: (state, view, context) => {
-        const { refuseAt, reason = -2, transferNs = 0 } = state.fake;
+        const { refuseAt, reason = refusal.queueFull, transferNs = 0 } = state.fake;
         if (state.dead) return;
         if (refuseAt !== undefined && state.present.size >= refuseAt) {
           context.send(view.sender, protocol.refused, engineDelayNs, view.request, reason, 1);

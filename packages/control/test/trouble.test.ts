@@ -1,6 +1,6 @@
 import { outcome, REASON } from '@braess/protocol';
 import { describe, expect, it } from 'vitest';
-import { engineLog, frontendOf, imbalance, rows, settledOf, simulate } from './fakes.js';
+import { engineLog, frontendOf, imbalance, refusal, rows, settledOf, simulate } from './fakes.js';
 
 const server = { role: 0, prefillNs: 10_000, tokenNs: 100 };
 const request = { atNs: 0, inputTokens: 16, outputTokens: 2 };
@@ -70,7 +70,11 @@ describe('refusals', () => {
     const refused = simulate({ engines, requests: [request], options: { maxAttempts: 3 } });
     refused.runUntil();
     expect(rows(refused)[0]).toMatchObject({ reason: REASON.queueFull, attempts: 3 });
-    const tooLong = simulate({ engines: [{ ...server, refuseAt: 0, reason: -4 }, server], requests: [request], router: 'round-robin' });
+    const tooLong = simulate({
+      engines: [{ ...server, refuseAt: 0, reason: refusal.forGood }, server],
+      requests: [request],
+      router: 'round-robin',
+    });
     tooLong.runUntil();
     expect(rows(tooLong)[0]).toMatchObject({ reason: REASON.tooLong, attempts: 1 });
     expect(settledOf(tooLong)[0]?.outcome).toBe(outcome.rejected);

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { traceSetting } from '@braess/cluster';
 import type { ScenarioSummary } from './run-scenario.js';
 import { scenarioFile } from './scenario-files.js';
 import type { WindowCounts } from './window-bound.js';
@@ -10,7 +11,7 @@ import type { WindowCounts } from './window-bound.js';
 /** One job of `braess bench job`. */
 export interface JobSpec {
   readonly name: string;
-  /** What it is and what it must reach. */
+  /** What it is, for a reader. */
   readonly description: string;
   readonly scenario: string;
   readonly settings: readonly string[];
@@ -20,7 +21,9 @@ export interface JobSpec {
   readonly target: JobTarget;
 }
 
+/** What a job is to reach: aims, not what it reaches (docs/speed.md has that). */
 export interface JobTarget {
+  /** At least; the other two at most. */
   readonly requestsPerSecond?: number;
   readonly wallSeconds?: number;
   readonly peakRssMb?: number;
@@ -137,11 +140,7 @@ async function runJob(spec: JobSpec, options: JobOptions, before: readonly JobRe
   const hasTrace = trace !== null && existsSync(trace);
   const folder = mkdtempSync(join(tmpdir(), 'braess-job-'));
   try {
-    const settings = [
-      ...(hasTrace ? [`workload.source=${JSON.stringify({ kind: 'trace', file: trace })}`] : []),
-      ...spec.settings,
-      ...requestSettings(options),
-    ];
+    const settings = [...(hasTrace ? [traceSetting(trace)] : []), ...spec.settings, ...requestSettings(options)];
     // The last setting of a name counts.
     const answer = await freshProcess({ file: scenarioFile(spec.scenario), settings, shards: spec.shards, out: join(folder, 'run') });
     const result = resultOf(spec, answer, hasTrace, before);

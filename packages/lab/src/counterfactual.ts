@@ -1,4 +1,4 @@
-import { clusterProgram, loadWorkload, planCluster, readScenario, type Scenario, seriesPeriodNs } from '@braess/cluster';
+import { type ClusterPlan, clientAnswers, clusterProgram, loadWorkload, planCluster, readScenario, seriesPeriodNs } from '@braess/cluster';
 import { engineRole, type FrontendState, requestEnded, requestRowOf, slotsInFlight, steerFrontend } from '@braess/control';
 import { type PairedRatio, pairedRatio } from '@braess/games';
 import { modelOf, type RunRecord, Simulation } from '@braess/kernel';
@@ -61,7 +61,7 @@ export async function counterfactualPoa(options: CounterfactualOptions): Promise
     const atSeconds = endSeconds * (0.1 + (0.7 * (index + 0.5)) / options.moments);
     run.runUntil(Math.round(atSeconds * 1e9));
     run.takeRecords();
-    const search = new MomentSearch(run, read.scenario, options.decisions);
+    const search = new MomentSearch(run, plan, options.decisions);
     const found = search.run(options.forks, index);
     forks += search.forks;
     if (found !== undefined) moments.push({ atSeconds, ...found });
@@ -100,10 +100,10 @@ class MomentSearch {
   /** Those whose latencies count; known after the first fork. */
   #counted: ReadonlySet<number> | undefined;
 
-  constructor(run: Simulation, scenario: Scenario, decisions: number) {
+  constructor(run: Simulation, plan: ClusterPlan, decisions: number) {
     this.#run = run;
     this.#decisions = decisions;
-    const names = Array.from({ length: scenario.router.frontends }, (_, index) => `control/frontend${index}`);
+    const names = Array.from({ length: plan.scenario.router.frontends }, (_, index) => `control/frontend${index}`);
     const inFlightOf = (name: string): number[] => {
       const { slots } = run.stateOf(name) as FrontendState;
       return slotsInFlight(slots).map((slot) => slots.request[slot] as number);
@@ -111,14 +111,7 @@ class MomentSearch {
     // Where the most is under way is where the next decisions are made.
     this.#frontend = names.reduce((best, name) => (inFlightOf(name).length > inFlightOf(best).length ? name : best));
     this.#inFlight = names.flatMap(inFlightOf);
-    const { client, connections, retry, sessions } = scenario.workload;
-    const bare = connections === undefined && retry === undefined && sessions === undefined;
-    this.#byClient = !(
-      client.kind === 'open-loop' &&
-      bare &&
-      scenario.telemetry.poa === undefined &&
-      scenario.controller?.signal !== 'client'
-    );
+    this.#byClient = clientAnswers(plan);
   }
 
   /** Undefined when nothing is decided any more. */

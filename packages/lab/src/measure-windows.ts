@@ -1,5 +1,5 @@
 import type { PoaSample } from '@braess/cluster';
-import { OUTCOME, type RunTables } from '@braess/telemetry';
+import { OUTCOME, type RunTables, sortedQuantile } from '@braess/telemetry';
 
 /** A stretch of a run to look at by itself. */
 export interface MeasureWindow {
@@ -124,12 +124,6 @@ function meanOf(rows: readonly Row[], value: (row: Row) => number): number {
   return rows.length === 0 ? Number.NaN : rows.reduce((sum, row) => sum + value(row), 0) / rows.length;
 }
 
-/** Linear between ranks, as the summaries' percentiles. */
 function percentile99(values: readonly number[]): number {
-  if (values.length === 0) return Number.NaN;
-  const sorted = [...values].sort((a, b) => a - b);
-  const place = 0.99 * (sorted.length - 1);
-  const below = Math.floor(place);
-  const next = sorted[Math.min(below + 1, sorted.length - 1)]!;
-  return sorted[below]! + (place - below) * (next - sorted[below]!);
+  return values.length === 0 ? Number.NaN : sortedQuantile(Float64Array.from(values).sort(), 0.99);
 }

@@ -1,3 +1,6 @@
+import { LINK_CLASSES } from '@braess/fabric';
+import { HOST_DRAM_BANDWIDTH, NVME_BANDWIDTH } from '@braess/kvbm';
+import type { Precision } from '@braess/serving';
 import { z } from 'zod';
 import { workloadSchema } from './workload-schema.js';
 
@@ -11,8 +14,7 @@ const latency = (description: string) => z.int().min(0).max(1e9).describe(descri
 const share = (description: string) => z.number().min(0).max(1).describe(description);
 
 const roles = ['aggregated', 'prefill', 'decode'] as const;
-const precisions = ['bf16', 'fp8', 'int8', 'fp4'] as const;
-const linkClasses = ['nvlink', 'pcie', 'host', 'nic', 'leaf-uplink', 'core-uplink', 'gateway', 'inter-zone', 'storage'] as const;
+const precisions = ['bf16', 'fp8', 'int8', 'fp4'] as const satisfies readonly Precision[];
 
 const linkSpeeds = z
   .strictObject({
@@ -82,7 +84,7 @@ const fabricSchema = z.strictObject({
   background: z
     .array(
       z.strictObject({
-        link: z.enum(linkClasses).describe('Links that carry it'),
+        link: z.enum(LINK_CLASSES).describe('Links that carry it'),
         share: share('Share of their capacity it takes'),
       }),
     )
@@ -209,8 +211,10 @@ const tiersSchema = z.strictObject({
   g2: z
     .strictObject({
       ...deviceSchema,
-      bytesPerSecond: bandwidth('What a host can move in all, each way').default(80e9),
-      workerBytesPerSecond: bandwidth('What the transfers of one engine can take together').default(32e9),
+      bytesPerSecond: bandwidth('What a host can move in all, each way').default(HOST_DRAM_BANDWIDTH.deviceBytesPerSecond),
+      workerBytesPerSecond: bandwidth('What the transfers of one engine can take together').default(
+        HOST_DRAM_BANDWIDTH.workerBytesPerSecond,
+      ),
     })
     .optional()
     .describe('Host DRAM of each server'),
@@ -218,7 +222,7 @@ const tiersSchema = z.strictObject({
     .strictObject({
       ...deviceSchema,
       minimumFrequency: count('Offers before a block is stored').default(2),
-      bytesPerSecond: bandwidth('What the drives of a server can move, both ways together').default(10e9),
+      bytesPerSecond: bandwidth('What the drives of a server can move, both ways together').default(NVME_BANDWIDTH.deviceBytesPerSecond),
     })
     .optional()
     .describe('NVMe of each server'),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-const rate = z.number().positive().finite();
+const positive = z.number().positive().finite();
 const tokens = z.int().min(1);
 
 const lengthSchema = z.discriminatedUnion('kind', [
@@ -8,12 +8,12 @@ const lengthSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('uniform'), minTokens: tokens, maxTokens: tokens }),
   z.strictObject({
     kind: z.literal('lognormal'),
-    meanTokens: rate.describe('Mean before clipping'),
+    meanTokens: positive.describe('Mean before clipping'),
     sigma: z.number().min(0).max(10).describe('Standard deviation of the logarithm'),
     minTokens: tokens.optional(),
     maxTokens: tokens.optional(),
   }),
-  z.strictObject({ kind: z.literal('exponential'), meanTokens: rate, minTokens: tokens.optional(), maxTokens: tokens.optional() }),
+  z.strictObject({ kind: z.literal('exponential'), meanTokens: positive, minTokens: tokens.optional(), maxTokens: tokens.optional() }),
   z.strictObject({
     kind: z.literal('quantiles'),
     points: z.array(z.tuple([z.number().min(0).max(1), tokens])).min(2),
@@ -22,21 +22,21 @@ const lengthSchema = z.discriminatedUnion('kind', [
 ]);
 
 const arrivalSchema = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('constant'), ratePerSecond: rate }),
-  z.strictObject({ kind: z.literal('poisson'), ratePerSecond: rate }),
-  z.strictObject({ kind: z.literal('gamma'), ratePerSecond: rate, cv: z.number().min(0.05).max(20) }),
+  z.strictObject({ kind: z.literal('constant'), ratePerSecond: positive }),
+  z.strictObject({ kind: z.literal('poisson'), ratePerSecond: positive }),
+  z.strictObject({ kind: z.literal('gamma'), ratePerSecond: positive, cv: z.number().min(0.05).max(20) }),
   z.strictObject({
     kind: z.literal('on-off'),
-    onRatePerSecond: rate,
+    onRatePerSecond: positive,
     offRatePerSecond: z.number().min(0),
-    meanOnS: rate,
-    meanOffS: rate,
+    meanOnS: positive,
+    meanOffS: positive,
   }),
   z.strictObject({
     kind: z.literal('diurnal'),
-    meanRatePerSecond: rate,
+    meanRatePerSecond: positive,
     amplitude: z.number().min(0).max(1),
-    periodS: rate,
+    periodS: positive,
     peakS: z.number(),
   }),
 ]);
@@ -101,15 +101,15 @@ const sourceSchema = z.discriminatedUnion('kind', [
 ]);
 
 const sloSchema = z.strictObject({
-  ttftMs: rate.optional(),
-  tpotMs: rate.optional(),
-  itlMs: rate.optional(),
-  e2eMs: rate.optional(),
+  ttftMs: positive.optional(),
+  tpotMs: positive.optional(),
+  itlMs: positive.optional(),
+  e2eMs: positive.optional(),
 });
 
 const tenantSchema = z.strictObject({
   name: z.string().min(1),
-  share: rate.describe('Relative weight'),
+  share: positive.describe('Relative weight'),
   priority: z.number().optional().describe('Larger is more urgent'),
   slo: sloSchema.optional(),
 });
@@ -122,7 +122,7 @@ const clientSchema = z.discriminatedUnion('kind', [
       style: z.enum(['workers', 'semaphore']).default('workers'),
       inFlight: z.int().min(1).default(1).describe('Most requests at a time, where there are no phases'),
       phases: z
-        .array(z.strictObject({ seconds: rate, inFlight: z.int().min(0) }))
+        .array(z.strictObject({ seconds: positive, inFlight: z.int().min(0) }))
         .min(1)
         .optional()
         .describe('Numbers in flight over time, each beginning with a burst of fresh requests; nothing is sent after the last'),
@@ -170,8 +170,8 @@ const connectionsSchema = z.strictObject({
 });
 
 const retrySchema = z.strictObject({
-  timeoutMs: rate.optional(),
-  deadlineMs: rate.optional(),
+  timeoutMs: positive.optional(),
+  deadlineMs: positive.optional(),
   attempts: z.int().min(1).max(255).default(1),
   backoffMs: z.number().min(0).default(0),
   backoffFactor: z.number().min(1).max(100).default(1),
@@ -182,7 +182,7 @@ const retrySchema = z.strictObject({
 export const workloadSchema = z.strictObject({
   source: sourceSchema,
   requests: z.int().min(1).max(100_000_000).optional().describe('Stop after so many requests'),
-  rateFactor: rate.default(1).describe('Arrivals come this many times faster'),
+  rateFactor: positive.default(1).describe('Arrivals come this many times faster'),
   client: clientSchema.default({ kind: 'open-loop' }),
   connections: connectionsSchema.optional().describe('Connection limit of the client'),
   sessions: z

@@ -76,9 +76,9 @@ export interface FrontendOptions {
     readonly delayNs: number;
     readonly signal: 'server' | 'client';
   };
-  /** Refusal codes of the engines that no other engine would judge differently (default -3, -4, -5: too long, larger than the KV memory, bad length). */
+  /** Refusal codes of the engines that no other engine would judge differently, such as a prompt that is too long (default none). */
   readonly permanentRefusals?: readonly number[];
-  /** Refusal codes of engines that no longer serve what they did when they were chosen (default -1, -6: not active, another role). */
+  /** Refusal codes of engines that no longer serve what they did when they were chosen: not active, another role (default none). */
   readonly movedRefusals?: readonly number[];
 }
 
@@ -153,8 +153,8 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
     streamTokens: false,
     answerClients: true,
     recordArrivals: true,
-    permanentRefusals: [-3, -4, -5],
-    movedRefusals: [-1, -6],
+    permanentRefusals: [],
+    movedRefusals: [],
     ...options,
     admission: options.admission,
     // An index that no policy reads is not kept: its events are passed over.

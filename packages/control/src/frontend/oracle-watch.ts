@@ -43,7 +43,7 @@ export const anyHealth: OracleHealth = {
 };
 
 /** Whether a policy learns from telemetry, so that an oracle actor runs it; else it is a pure function of the inventory. */
-export function listens(policy: OraclePolicy): boolean {
+export function oracleListens(policy: OraclePolicy): boolean {
   return policy.observe !== undefined || policy.beat !== undefined;
 }
 

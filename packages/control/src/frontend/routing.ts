@@ -8,7 +8,7 @@ import { chooseEngine } from '../router/ask.js';
 import { recordDecision } from './decisions.js';
 import { belowCap, hasRoom, keepNearest } from './decode-stage.js';
 import { readsDecodeOverlap } from './options.js';
-import { listens, oracleIsWell } from './oracle-watch.js';
+import { oracleIsWell, oracleListens } from './oracle-watch.js';
 import { type FrontendContext, type FrontendDesk, type FrontendState, sizeDesk } from './state.js';
 import { steered } from './steering.js';
 
@@ -206,7 +206,7 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
     overlapBlocks: view.overlapBlocks,
   };
   // One that listens and has not spoken knows nothing.
-  if (knowledge === null && listens(oracle.policy)) network.forget();
+  if (knowledge === null && oracleListens(oracle.policy)) network.forget();
   else {
     const watch = siteWatch === undefined ? undefined : new ViewWatch({ question }, ['question.site']);
     try {

@@ -1,4 +1,12 @@
-import { type ClusterPlan, estimateSaturation, loadWorkload, planCluster, readScenario, workloadMeans } from '@braess/cluster';
+import {
+  type ClusterPlan,
+  estimateSaturation,
+  kvBytesPerToken,
+  loadWorkload,
+  planCluster,
+  readScenario,
+  workloadMeans,
+} from '@braess/cluster';
 
 /** A cluster under prompts of one length, loaded to a share of what its engines can do. */
 export interface ContextLoad {
@@ -57,12 +65,11 @@ export async function contextLoad(file: string, settings: readonly string[], opt
   const inputTokens = Math.min(contextTokens, window - longestAnswer);
   const means = workloadMeans((await loadWorkload(readScenario(file, at(Math.max(1, inputTokens), 1)))).table);
   const ratePerSecond = load * estimateSaturation(plan, means).requestsPerSecond;
-  const { kvBytesPerTokenPerGpu, tensorParallel } = plan.groups[0]!;
   return {
     contextTokens,
     settings: [...at(inputTokens, ratePerSecond), `warmupSeconds=${(0.1 * requests) / ratePerSecond}`],
     ratePerSecond,
-    kvBytes: inputTokens * kvBytesPerTokenPerGpu * tensorParallel,
+    kvBytes: inputTokens * kvBytesPerToken(plan.groups[0]!),
     refusal: refusalOf(plan, contextTokens, window, longestAnswer),
   };
 }
