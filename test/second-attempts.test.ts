@@ -87,3 +87,55 @@ describe('a client that tries again at once', () => {
     expect(heldAt).toEqual([1, 0, 1, 1]);
   });
 });
+
+describe('a request that is with its client', () => {
+  it('waiting for a connection where the run is cut, is in flight since it came', async () => {
+    // One a millisecond from 1 ms on, until 30.5 ms; the first is at the engine until its first token at 20.6 ms, and decodes after that.
+    const settings = ['workload.requests=100', 'workload.connections={connections: 1}', 'untilSeconds=0.0305'];
+    const run = await project.runOnShards('single.yaml', settings);
+    expect(run.summary).toMatchObject({ submitted: 30, inFlight: 30, faults: [] });
+    const rows = await run.query(
+      'select count(*) as all, count(queued_ns) as sent, count(*) filter (where arrival_ns = (request_id + 1) * 1000000) as on_time, avg(input_tokens) as tokens from requests',
+    );
+    expect(rows).toEqual([{ all: 30, sent: 1, on_time: 30, tokens: 2000 }]);
+  });
+
+  it('between or in its attempts where the run is cut, has as many as it began', async () => {
+    // Tried at 1, 26 and 51 ms; each fails after 15 ms.
+    for (const [untilMs, attempts] of [
+      [10, 1],
+      [20, 2],
+      [30, 2],
+      [60, 3],
+    ] as const) {
+      const settings = ['workload.retry={timeoutMs: 15, attempts: 3, backoffMs: 10}', `untilSeconds=${untilMs / 1e3}`];
+      const run = await project.run('single.yaml', settings);
+      expect(run.summary).toMatchObject({ submitted: 1, inFlight: 1, faults: [] });
+      expect(await run.query('select outcome, reason, attempts, arrival_ns, end_ns from requests')).toEqual([
+        { outcome: 'in_flight', reason: 'none', attempts, arrival_ns: 1_000_000, end_ns: null },
+      ]);
+    }
+  });
+
+  it('and refused there in its last attempt, says so, whatever the one before came to', async () => {
+    // The first gives its connection back at 2.95 ms and wants it again at 3.05, when the third has it; the second never has one.
+    const settings = [
+      'workload.requests=3',
+      'workload.connections={connections: 1, queueLimit: 0}',
+      'workload.retry={timeoutMs: 1.95, attempts: 2}',
+    ];
+    const run = await project.run('single.yaml', settings);
+    expect(run.summary).toMatchObject({
+      submitted: 3,
+      rejected: 2,
+      failed: 1,
+      lostReasons: { client_queue_full: 2, timeout: 1 },
+      faults: [],
+    });
+    expect(await run.query('select outcome, reason, attempts, input_tokens, queued_ns from requests order by request_id')).toEqual([
+      { outcome: 'rejected', reason: 'client_queue_full', attempts: 2, input_tokens: 2000, queued_ns: 1_600_000 },
+      { outcome: 'rejected', reason: 'client_queue_full', attempts: 2, input_tokens: 2000, queued_ns: null },
+      { outcome: 'failed', reason: 'timeout', attempts: 2, input_tokens: 2000, queued_ns: 5_650_000 },
+    ]);
+  });
+});

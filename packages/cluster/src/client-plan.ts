@@ -24,6 +24,7 @@ export function clientOptionsOf(
     ...(promises ? { promiseTo: ['control'] } : {}),
     ...(priorities.some((priority) => priority !== 0) ? { priorities } : {}),
     ...clientBehaviourOf(scenario),
+    ...(scenario.untilSeconds === undefined ? {} : { endNs: Math.round(scenario.untilSeconds * 1e9) }),
     ...(listener === undefined ? {} : { listener }),
     ...(driver === undefined ? {} : { driver }),
     ...(scenario.controller?.signal === 'client' ? { measuresTtft: true } : {}),

@@ -15,8 +15,12 @@ export function seriesPeriodNs(scenario: Scenario, table: RequestTable): number 
   return Math.max(1, Math.round(lastNs / 300e9)) * 1e9;
 }
 
-/** What a recorder has to know of a plan, given the names of the actors by id. */
-export function recorderFacts(plan: ClusterPlan, actorNames: readonly string[]): Omit<RecorderOptions, 'tables' | 'flush' | 'seriesNs'> {
+/** What a recorder has to know of a plan and its requests, given the names of the actors by id. */
+export function recorderFacts(
+  plan: ClusterPlan,
+  requests: RequestTable,
+  actorNames: readonly string[],
+): Omit<RecorderOptions, 'tables' | 'flush' | 'seriesNs'> {
   const ids = new Map(actorNames.map((name, id) => [name, id]));
   const gpusOfEngine = new Map(
     plan.engines.map((engine) => [ids.get(engine.name) as number, engine.gpuNames.map((name) => ids.get(name) as number)]),
@@ -29,6 +33,7 @@ export function recorderFacts(plan: ClusterPlan, actorNames: readonly string[]):
   );
   return {
     actorNames,
+    requests,
     gpusOfEngine,
     rolesOfEngine,
     linkName: (link) => linkName(topologyOf(plan.topologySpec), link),

@@ -10,6 +10,7 @@ import {
   type RequestRecord,
   type RunTables,
 } from '@braess/telemetry';
+import type { RequestTable } from '@braess/workload';
 
 /** Requests as the records count them. */
 export interface RecordedCounts {
@@ -25,6 +26,8 @@ export interface RequestRecorderOptions {
   readonly clientDelayNs: number;
   /** The client answers for its requests (retries, closed loop): one row a request, when the client has its outcome. */
   readonly byClient: boolean;
+  /** The workload's requests, by number. */
+  readonly requests: Pick<RequestTable, 'tenant' | 'inputTokens'>;
 }
 
 /** Places in a request's row. */
@@ -49,15 +52,16 @@ export class RequestRecorder {
   periodRequests = 0;
   readonly #rows: RunTables['requests'];
   readonly #options: RequestRecorderOptions;
-  /** Arrival of each request that has reached a frontend and not ended: tenant, input tokens, time. */
-  readonly #open = new Map<number, { readonly tenantId: number; readonly inputTokens: number; readonly arrivalNs: number }>();
+  /** Arrival of each request that has reached a frontend and not ended. */
+  readonly #open = new Map<number, { readonly arrivalNs: number }>();
   /** Last attempt of requests whose client has not yet the outcome. */
   readonly #attempts = new Map<number, RequestRecord>();
   /** Requests whose client has the outcome: what a frontend still says of a given-up attempt changes nothing. */
   readonly #over = new Set<number>();
   /** Requests whose client gave up, in order of time: the frontend, which hears of it later, tells then what the last attempt came to. */
   readonly #givenUp = new Map<number, RequestRecord>();
-  /** What frontends knew of requests in flight where the run was cut. */
+  /** What clients knew of requests in flight where the run was cut, and what frontends did. */
+  readonly #held = new Map<number, { readonly attempts: number; readonly arrivalNs: number }>();
   readonly #known = new Map<number, RequestRecord>();
   /** Requests rejected or failed, by the number of the reason. */
   readonly #lost: number[] = [];
@@ -77,11 +81,7 @@ export class RequestRecorder {
     const request = columns[fieldsAt] as number;
     if (this.#open.has(request) || this.#over.has(request)) return; // Another attempt of the same request.
     this.counts.submitted++;
-    this.#open.set(request, {
-      tenantId: columns[fieldsAt + 1] as number,
-      inputTokens: columns[fieldsAt + 2] as number,
-      arrivalNs: timeNs - this.#options.clientDelayNs,
-    });
+    this.#open.set(request, { arrivalNs: timeNs - this.#options.clientDelayNs });
   }
 
   ended(record: RecordCursor): void {
@@ -101,23 +101,22 @@ export class RequestRecorder {
 
   /** A client has the outcome of its request: its attempts become one row. */
   clientDone(record: RunRecord): void {
-    const [requestId, attempts, cameNs, , code] = record.fields as [number, number, number, number, number];
+    const [requestId, attempts, cameNs, , code, refused] = record.fields as [number, number, number, number, number, number];
     this.#writeGivenUp(record.timeNs);
     const attempt = this.#attempts.get(requestId);
     this.#attempts.delete(requestId);
     this.#over.add(requestId);
-    const open = this.#open.get(requestId);
-    if (open === undefined) this.counts.submitted++; // Given up before it was ever sent.
-    const { tenantId = 0, inputTokens = 0 } = open ?? {};
-    const row = { ...(attempt ?? { ...emptyRequestRecord(), requestId, tenantId, inputTokens, endNs: record.timeNs }) };
+    this.#held.delete(requestId);
+    if (!this.#open.has(requestId)) this.counts.submitted++; // Given up before it was ever sent.
+    const row = { ...(attempt ?? { ...emptyRequestRecord(), requestId, ...this.#givenOf(requestId), endNs: record.timeNs }) };
     row.attempts = attempts;
     row.arrivalNs = cameNs;
     if (code !== outcome.completed || row.outcome !== OUTCOME.completed) {
       row.outcome = code === outcome.completed ? OUTCOME.completed : code === outcome.rejected ? OUTCOME.rejected : OUTCOME.failed;
       if (code === outcome.cancelled) row.reason = REASON.cancelled;
       else if (code === outcome.timedOut) row.reason = REASON.timeout;
-      else if (row.reason === REASON.none)
-        row.reason = code === outcome.rejected && attempt === undefined ? REASON.clientQueueFull : REASON.other;
+      else if (refused === 1) row.reason = REASON.clientQueueFull;
+      else if (row.reason === REASON.none) row.reason = REASON.other;
       row.endNs = record.timeNs;
     }
     this.#count(requestId, row.outcome, row.reason, row.endNs);
@@ -134,6 +133,17 @@ export class RequestRecorder {
     }
   }
 
+  /** What a client knows of a request in flight where the run is cut. */
+  clientHas(record: RunRecord): void {
+    const [requestId, attempts, arrivalNs] = record.fields as [number, number, number];
+    this.#held.set(requestId, { attempts, arrivalNs });
+  }
+
+  #givenOf(request: number): { tenantId: number; inputTokens: number } {
+    const { tenant, inputTokens } = this.#options.requests;
+    return { tenantId: tenant[request] as number, inputTokens: inputTokens[request] as number };
+  }
+
   /** What a frontend knows of a request in flight where the run is cut. */
   inFlight(record: RunRecord): void {
     this.#known.set(record.fields[0] as number, requestRowOf(record));
@@ -146,9 +156,19 @@ export class RequestRecorder {
       appendRequest(this.#rows, known === undefined ? row : lastAttempt(known, row));
     }
     this.#givenUp.clear();
-    for (const [requestId, { tenantId, inputTokens, arrivalNs }] of this.#open) {
-      const known = this.#known.get(requestId) ?? emptyRequestRecord();
-      appendRequest(this.#rows, { ...known, requestId, tenantId, inputTokens, arrivalNs, endNs: -1 });
+    for (const requestId of this.#held.keys()) if (!this.#open.has(requestId)) this.counts.submitted++; // Not yet sent.
+    for (const [requestId, seen] of new Map([...this.#open, ...this.#held])) {
+      // Between two attempts the frontend has told of the last one, and has none.
+      const known = this.#known.get(requestId) ?? this.#attempts.get(requestId) ?? emptyRequestRecord();
+      appendRequest(this.#rows, {
+        ...known,
+        requestId,
+        ...this.#givenOf(requestId),
+        ...seen,
+        outcome: OUTCOME.inFlight,
+        reason: REASON.none,
+        endNs: -1,
+      });
       this.counts.inFlight++;
     }
   }

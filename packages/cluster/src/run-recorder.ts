@@ -10,6 +10,7 @@ import {
   type RunTables,
   recordLatency,
 } from '@braess/telemetry';
+import { clientInFlight, clientRequest } from '@braess/workload';
 import { ControlRecorder, metric, nameId } from './control-recorder.js';
 import { PoaRecorder, type RecordedPoa } from './poa-recorder.js';
 import { type RecordedCounts, RequestRecorder, type RequestRecorderOptions } from './request-recorder.js';
@@ -148,11 +149,14 @@ export class RunRecorder implements RecordSink {
 
   #take(record: RunRecord): void {
     switch (record.type) {
-      case 'clientRequest':
+      case clientRequest.name:
         if (this.#options.byClient) this.#requests.clientDone(record);
         return;
       case 'routingDecision':
         this.#decide(record);
+        return;
+      case clientInFlight.name:
+        this.#requests.clientHas(record);
         return;
       case 'itlGaps':
         this.#gaps(record);

@@ -107,7 +107,7 @@ export async function measureScenario({
   );
   const tables = createRunTables(runNames(table, run.model.actorNames));
   // Before the run's first record: those come in later turns of the event loop.
-  recorder = new RunRecorder({ tables, seriesNs, ...recorderFacts(plan, run.model.actorNames) });
+  recorder = new RunRecorder({ tables, seriesNs, ...recorderFacts(plan, table, run.model.actorNames) });
   const result = await run.result;
   recorder.finish();
   const state = createSummaryState(summaryOptions(scenario, table));

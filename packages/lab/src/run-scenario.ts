@@ -172,7 +172,7 @@ async function runLoaded(loaded: Loaded, options: RunScenarioOptions): Promise<S
     tables: folder,
     flush: () => flushRunFolder(folder),
     seriesNs,
-    ...recorderFacts(plan, run.model.actorNames),
+    ...recorderFacts(plan, table, run.model.actorNames),
   });
   options.onStarted?.();
   if (options.onStall !== undefined) observer.on('stalled', options.onStall);

@@ -119,7 +119,8 @@ export class ClientAttempts {
     state.active.delete(row);
     countOutcome(state.counts, code);
     const waitNs = request.sentNs < 0 ? -1 : request.sentNs - request.cameNs;
-    context.emit(clientRequest, row, request.attempt, request.cameNs, waitNs, code);
+    const refused = code === outcome.rejected && request.phase !== phase.sent ? 1 : 0;
+    context.emit(clientRequest, row, request.attempt, request.cameNs, waitNs, code, refused);
     if (state.outcomes !== null) noteOutcome(state.outcomes, request.cameNs, context.now, times);
     if (request.permit >= 0) this.freePermit(state, context, request.permit);
     if (this.rows.nextTurn !== null) this.followTurn(state, context, row, code);

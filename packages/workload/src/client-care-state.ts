@@ -56,6 +56,8 @@ export interface CareClientState extends FrontendChoice {
   readonly ttft: ClientTtft | null;
   /** Null without a client policy. */
   readonly driver: DriverState | null;
+  /** Goes off where the run is cut, while requests are under way; -1 for none. */
+  cutTimer: TimerId;
 }
 
 type Streams = 'thinks' | 'backoffs' | 'connections' | 'answers' | 'policy';

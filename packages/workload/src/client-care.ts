@@ -2,7 +2,7 @@ import { type ActorId, type ActorKind, actorKind } from '@braess/kernel';
 import { answerBegan, cancel, moveClient, outcome, scrape, settled, untilMomentNs } from '@braess/protocol';
 import { ClientAttempts } from './client-attempts.js';
 import { type ActiveRequest, type CareClientState, type CareContext, phase } from './client-care-state.js';
-import { countSubmitted, createCounts } from './client-counts.js';
+import { clientInFlight, countSubmitted, createCounts } from './client-counts.js';
 import { createDriverState, drive } from './client-driver.js';
 import type { ClientOptions } from './client-options.js';
 import { createOutcomes, sendOutcomes, type TokenTimes } from './client-report.js';
@@ -12,6 +12,7 @@ import { answerScrape, createClientTtft, noteTtft } from './client-ttft.js';
 import {
   clientAnswer,
   clientArrival,
+  clientCut,
   clientMove,
   clientPhase,
   clientReport,
@@ -41,6 +42,7 @@ export function careClientKind(options: ClientOptions, rows: ClientRows): ActorK
       clientTick,
       clientMove,
       clientReport,
+      clientCut,
       clientWoken,
       clientAnswer,
       settled,
@@ -61,6 +63,7 @@ export function careClientKind(options: ClientOptions, rows: ClientRows): ActorK
       clientTick: (state, _message, context) => care.runTick(state, context),
       clientMove: (state, { frontend }) => care.move(state, state.frontends[frontend]!),
       clientReport: (state, _message, context) => sendOutcomes(state.outcomes!, options.listener!, state.active.size, context),
+      clientCut: (state, _message, context) => care.recordInFlight(state, context),
       clientAnswer: (state, view, context) => care.settle(state, context, view.row, view.outcome, view),
       settled: (state, view, context) => {
         const { answerJitterUs = 0 } = options;
@@ -119,6 +122,7 @@ class ClientCare extends ClientAttempts {
       outcomes: listener === undefined ? null : createOutcomes(),
       ttft: this.options.measuresTtft === true ? createClientTtft() : null,
       driver: createDriverState(this.options),
+      cutTimer: -1,
       ...createFrontendChoice(setup),
     };
   }
@@ -279,11 +283,29 @@ class ClientCare extends ClientAttempts {
       } else if (state.pool?.spec.order !== 'barge' || !this.connectNext(state, context)) break;
     }
     state.tickPlace = -1;
+    this.watchCut(state, context);
     const { outcomes } = state;
     if (outcomes === null || outcomes.armed) return;
     // Something has happened, or the client would not have been called.
     outcomes.armed = true;
     context.timer(clientReport, untilMomentNs(context.now, this.options.listener!.periodNs));
+  }
+
+  /** Waits for the end of the run while requests are under way: it need not be waited for where none is. */
+  private watchCut(state: CareClientState, context: CareContext): void {
+    const { endNs } = this.options;
+    if (endNs === undefined || state.cutTimer >= 0 === state.active.size > 0) return;
+    if (state.active.size > 0) state.cutTimer = context.timer(clientCut, Math.max(0, endNs - 1 - context.now));
+    else {
+      context.cancelTimer(state.cutTimer);
+      state.cutTimer = -1;
+    }
+  }
+
+  /** What is known here of the requests under way, where the run is cut: those that wait for a permit or a connection no frontend knows of. */
+  recordInFlight(state: CareClientState, context: CareContext): void {
+    state.cutTimer = -1;
+    for (const [row, { attempt, cameNs }] of state.active) context.emit(clientInFlight, row, attempt, cameNs);
   }
 
   private come(state: CareClientState, context: CareContext, row: number): void {

@@ -20,9 +20,12 @@ export const warmupEnded = record('warmupEnded', ['warmupNs', 'submitted', 'inFl
 
 /**
  * Client -> telemetry, at the end of a request of a client with features: attempts made, when it came, the wait for a permit and a connection
- * before it was first sent (-1: never sent), and the outcome as the client saw it.
+ * before it was first sent (-1: never sent), the outcome as the client saw it, and whether the client itself refused it (1), having no place for one more that waits.
  */
-export const clientRequest = record('clientRequest', ['request', 'attempts', 'cameNs', 'clientWaitNs', 'outcome']);
+export const clientRequest = record('clientRequest', ['request', 'attempts', 'cameNs', 'clientWaitNs', 'outcome', 'refused']);
+
+/** Client -> telemetry, where the run is cut: a request that has come and not ended, wherever it is. */
+export const clientInFlight = record('clientInFlight', ['request', 'attempts', 'cameNs']);
 
 export function createCounts(): ClientCounts {
   return { submitted: 0, completed: 0, rejected: 0, failed: 0, cancelled: 0, timedOut: 0, warmupSubmitted: -1 };

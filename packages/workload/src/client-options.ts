@@ -60,6 +60,8 @@ export interface ClientOptions {
   readonly frontendBy?: 'own' | 'turn' | 'hash';
   /** Requests that come before this moment are warm-up; marked by a record `warmupEnded`. 0: none. */
   readonly warmupNs?: number;
+  /** Where the run is cut: 1 ns before, requests under way at a client with features are recorded (`clientInFlight`). Default: it ends by itself. */
+  readonly endNs?: number;
   /** Cell classes of the frontends. When given, open-loop clients promise them silence up to the next arrival. */
   readonly promiseTo?: readonly string[];
 }

@@ -12,6 +12,7 @@ export const clientPhase = message('clientPhase');
 export const clientTick = message('clientTick');
 export const clientMove = message('clientMove', ['frontend']);
 export const clientReport = message('clientReport');
+export const clientCut = message('clientCut');
 /** client -> itself: it notices an answer. */
 export const clientAnswer = message('clientAnswer', ['row', 'outcome', 'firstTokenNs', 'lastTokenNs', 'outputTokens']);
 export const clientWoken = message('clientWoken');
