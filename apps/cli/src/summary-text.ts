@@ -78,18 +78,34 @@ function poaLine({ value, snapshots, brokenSeconds, leadSeconds }: NonNullable<S
   return `PoA-hat ${value === null ? 'undefined' : fixed(value, 2)} over ${fixed(snapshots)} moments${broken}`;
 }
 
-/** A sweep as one table and a plot of goodput (TTFT where there is no SLO), the knee marked. */
-export function sweepText(sweep: Sweep): string {
-  const rows = sweep.points.map((point, index) => sweepRow(point, index === sweep.knee));
-  const table = textTable([sweep.path, 'requests/s', 'goodput', 'SLO met', 'TTFT p50', 'TTFT p99', 'ITL p99', 'E2E p99', 'lost', ''], rows);
-  const points = sweep.points.flatMap(({ summary }) => (summary === null ? [] : [summary]));
+/** Sweeps over one path as one table, the knees marked, and of a single one a plot of goodput (TTFT where there is no SLO). */
+export function sweepText(sweeps: readonly Sweep[]): string {
+  const [first] = sweeps as readonly [Sweep];
+  const columns = ['requests/s', 'goodput', 'SLO met', 'TTFT p50', 'TTFT p99', 'ITL p99', 'E2E p99', 'lost', ''];
+  const rows = sweeps.flatMap(({ held, points, knee }) =>
+    points.map((point, index) => [...held.map(({ value }) => value), ...sweepRow(point, index === knee)]),
+  );
+  const table = textTable([...first.held.map(({ path }) => path), first.path, ...columns], rows);
+  const points = sweeps.flatMap((sweep) => sweep.points.flatMap(({ summary }) => (summary === null ? [] : [summary])));
   const hasSlo = points.every(({ goodput }) => goodput !== null);
   const values = points.map((summary) => (hasSlo ? (summary.goodput as number) : (summary.ttftMs?.p99 ?? 0)));
-  const drawn = sweep.isScale && values.length > 1;
+  const drawn = sweeps.length === 1 && first.isScale && values.length > 1;
   const chart = drawn
     ? `\n${hasSlo ? 'goodput (requests/s)' : 'TTFT p99 (ms)'} over the points\n${plot(stretched(values), { height: 8 })}`
     : '';
-  return `${table}${chart}\n${kneeText(sweep, hasSlo)}`;
+  return `${table}${chart}\n${kneesText(sweeps, hasSlo)}`;
+}
+
+function kneesText(sweeps: readonly Sweep[], hasSlo: boolean): string {
+  if (!hasSlo) return 'no SLO in the scenario (workload.slo), so no knee';
+  if (sweeps[0]?.path === 'seed') return 'no knee: seeds come in no order';
+  if (!sweeps.every(({ isScale }) => isScale)) return 'no knee: the values are no numbers that rise or fall';
+  return sweeps
+    .map((sweep) => {
+      const held = sweep.held.map(({ path, value }) => `${path} = ${value}`).join(', ');
+      return `${held === '' ? '' : `${held}: `}${kneeText(sweep)}`;
+    })
+    .join('\n');
 }
 
 /** Straight lines between the points, which the plot would draw a column apart. */
@@ -102,9 +118,7 @@ function stretched(values: readonly number[]): number[] {
   });
 }
 
-function kneeText(sweep: Sweep, hasSlo: boolean): string {
-  if (!hasSlo) return 'no SLO in the scenario (workload.slo), so no knee';
-  if (!sweep.isScale) return 'no knee: the values are no numbers that rise or fall';
+function kneeText(sweep: Sweep): string {
   if (sweep.knee < 0) return `not even the first point keeps the SLO for ${100 * sweep.sloShare} % of the requests`;
   const { value } = sweep.points[sweep.knee] as SweepPoint;
   const last = sweep.knee === sweep.points.length - 1;

@@ -157,6 +157,34 @@ describe('braess run', () => {
     const first = met.findIndex((share) => share < sweep.sloShare);
     expect(sweep.knee).toBe(first < 0 ? 2 : first - 1);
   });
+
+  it('several --sweep run every combination; commas within a value part nothing; seeds have no knee', async () => {
+    const words = ['run', 'configs/j8.yaml', '--set', 'workload.requests=40', '--set', 'workload.slo={ttftMs: 120}'];
+    const grid = ['--sweep', 'router.decode={policy: kv, parameters: {omega: 2, tau: 0}},null', '--sweep', 'seed=1,2'];
+    const { code, out: printed } = await braess([...words, ...grid, '--json', '--out', out()]);
+    expect(code).toBe(0);
+    const sweeps = JSON.parse(printed) as Sweep[];
+    expect(sweeps.map(({ path, held, isScale, knee }) => ({ path, held, isScale, knee }))).toEqual(
+      ['{policy: kv, parameters: {omega: 2, tau: 0}}', 'null'].map((value) => ({
+        path: 'seed',
+        held: [{ path: 'router.decode', value }],
+        isScale: false,
+        knee: -1,
+      })),
+    );
+    expect(sweeps.flatMap(({ points }) => points.map(({ value, summary }) => [value, summary?.seed, summary?.completed]))).toEqual([
+      ['1', '1', 40],
+      ['2', '2', 40],
+      ['1', '1', 40],
+      ['2', '2', 40],
+    ]);
+    const text = await braess([...words, '--sweep', 'router.policy=kv,random', '--sweep', 'workload.rateFactor=1,2', '--out', out()]);
+    expect(text.out).toMatch(/│ router\.policy │ workload\.rateFactor │/);
+    expect(text.out).toMatch(/router\.policy = kv: knee: .*\n.*router\.policy = random: knee: workload\.rateFactor = 2 is the last point/);
+    const twice = await braess([...words, '--sweep', 'seed=1', '--sweep', 'seed=2']);
+    expect(twice).toMatchObject({ code: 2, out: '' });
+    expect(twice.err).toContain('seed is swept already');
+  });
 });
 
 describe('braess validate', () => {

@@ -72,22 +72,22 @@ export async function tuneScenario(options: TuneOptions): Promise<Tuning> {
   if (aim === 'slo-missed' && scenario.workload.slo === undefined)
     throw new RangeError('the aim slo-missed needs workload.slo in the scenario; give one, or aim at ttft-mean');
   const combinations = combine(grid);
-  const sweep = await sweepScenario({
+  const [sweep] = await sweepScenario({
     file,
     settings: [...settings, `seed=${JSON.stringify(seed)}`, `workload.requests=${requests}`, 'telemetry.seriesSeconds=0'],
-    path,
-    values: combinations.map((parameters) => JSON.stringify({ ...fixed, ...parameters })),
+    axes: [{ path, values: combinations.map((parameters) => JSON.stringify({ ...fixed, ...parameters })) }],
     out,
     ...(parallel === undefined ? {} : { parallel }),
     ...(signal === undefined ? {} : { signal }),
     ...(onPoint === undefined ? {} : { onPoint }),
   });
-  const points = sweep.points.map(({ summary, error }, index) => pointOf(combinations[index]!, summary, error, aim, scenario));
-  const ran = sweep.points.flatMap(({ summary }) => (summary === null ? [] : [summary]));
+  const { points: runs, interrupted } = sweep!;
+  const points = runs.map(({ summary, error }, index) => pointOf(combinations[index]!, summary, error, aim, scenario));
+  const ran = runs.flatMap(({ summary }) => (summary === null ? [] : [summary]));
   if (ran.length === points.length && ran.every(endedInWarmup)) throw new RangeError(warmupFault(scenario, requests, ran));
   const valid = points.filter(({ value }) => value !== null);
   const best = valid.length === 0 ? null : valid.reduce((low, point) => (point.value! < low.value! ? point : low));
-  return { policy, aim, requests, seed, points, best, interrupted: sweep.interrupted };
+  return { policy, aim, requests, seed, points, best, interrupted };
 }
 
 /** @throws RangeError where the sample is what is to be measured. */

@@ -1,11 +1,12 @@
 import { join } from 'node:path';
-import type { RunScenarioOptions, ScenarioSummary, Sweep } from '@braess/lab';
+import type { RunScenarioOptions, ScenarioSummary, SweepAxis } from '@braess/lab';
 import { SingleBar } from 'cli-progress';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Logger } from 'pino';
 import { checkInputs } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
 import { type Interruption, interruptible } from '../interruption.js';
+import { listItems } from '../option-lists.js';
 import { fileName, folderName, listOf, seedText, settingText, shardCount } from '../option-values.js';
 import { quoted, replayCommand } from '../replay.js';
 import { summaryText, sweepText } from '../summary-text.js';
@@ -19,7 +20,7 @@ interface RunOptions {
   readonly warmup?: number;
   readonly out?: string;
   readonly set?: string[];
-  readonly sweep?: { readonly path: string; readonly values: string[] };
+  readonly sweep?: SweepAxis[];
   readonly report: boolean;
   readonly quiet?: boolean;
   readonly json?: boolean;
@@ -38,7 +39,11 @@ export function runCommand(logger: Logger): Command {
     .option('--warmup <time>', 'leave requests that arrive before out of latencies and rates', durationSeconds)
     .option('--out <folder>', 'run folder; default the next free runs/<name>-<number>', folderName)
     .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(settingText))
-    .option('--sweep <path=a,b,c>', 'run once for each value, several at a time, and mark the knee under the SLO', sweepValues)
+    .option(
+      '--sweep <path=a,b,c>',
+      'run once for each value, several at a time, and mark the knee under the SLO; may be given several times: every combination',
+      sweepAxes,
+    )
     .option('--no-report', 'do not write report.html')
     .option('--quiet', 'print the summary only')
     .option('--json', 'print one JSON object on stdout and nothing else')
@@ -109,22 +114,21 @@ function exitCodeOfRun(summary: ScenarioSummary, interrupted: boolean): number {
 async function runSweep(file: string, options: RunOptions, { signal }: Interruption): Promise<void> {
   const { sweepScenario } = await import('@braess/lab');
   const { makeFreeFolder } = await import('@braess/telemetry');
-  const { path, values } = options.sweep as NonNullable<RunOptions['sweep']>;
-  const sweep: Sweep = await sweepScenario({
+  const sweeps = await sweepScenario({
     file,
     settings: await settingsOf(options),
-    path,
-    values,
+    axes: options.sweep as SweepAxis[],
     out: options.out ?? makeFreeFolder(join('runs', 'sweep')),
     signal,
     onPoint: (done, of) => {
       if (options.json !== true && options.quiet !== true) process.stderr.write(`${done} of ${of} runs done\n`);
     },
   });
-  process.stdout.write(`${options.json === true ? JSON.stringify(sweep) : sweepText(sweep)}\n`);
-  const summaries = sweep.points.flatMap(({ summary }) => (summary === null ? [] : [summary]));
-  const failed = summaries.length < sweep.points.length || summaries.some(({ faults }) => faults.length > 0);
-  if (sweep.interrupted) process.exitCode = exitCodes.interrupted;
+  process.stdout.write(`${options.json === true ? JSON.stringify(options.sweep?.length === 1 ? sweeps[0] : sweeps) : sweepText(sweeps)}\n`);
+  const points = sweeps.flatMap((sweep) => sweep.points);
+  const summaries = points.flatMap(({ summary }) => (summary === null ? [] : [summary]));
+  const failed = summaries.length < points.length || summaries.some(({ faults }) => faults.length > 0);
+  if (sweeps.some(({ interrupted }) => interrupted)) process.exitCode = exitCodes.interrupted;
   else if (failed) process.exitCode = exitCodes.failed;
   else process.exitCode = summaries.some(({ lost }) => lost > 0) ? exitCodes.lost : exitCodes.done;
 }
@@ -182,13 +186,12 @@ function paceValue(text: string): number | 'max' {
   throw new InvalidArgumentError("It must be a number above 0 (1 is wall clock), or 'max'.");
 }
 
-function sweepValues(text: string): { path: string; values: string[] } {
+function sweepAxes(text: string, before: readonly SweepAxis[] = []): SweepAxis[] {
   const equals = text.indexOf('=');
-  const values = text
-    .slice(equals + 1)
-    .split(',')
-    .map((value) => value.trim());
+  const values = listItems(text.slice(equals + 1));
   if (equals < 1 || values.some((value) => value === ''))
     throw new InvalidArgumentError('It must have the form path=a,b,c, e.g. workload.rateFactor=0.5,1,2.');
-  return { path: text.slice(0, equals), values };
+  const path = text.slice(0, equals);
+  if (before.some((axis) => axis.path === path)) throw new InvalidArgumentError(`${path} is swept already: give all its values at once.`);
+  return [...before, { path, values }];
 }
