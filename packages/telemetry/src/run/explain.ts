@@ -83,7 +83,8 @@ function requestLines(request: Row): ExplainLine[] {
   add(arrivalNs, 'arrival', '', `arrived from tenant ${request.tenant} with ${request.input_tokens} input tokens`);
   const attempts = Number(request.attempts);
   // Of earlier attempts only the decisions are kept; what they took is no waiting.
-  const earlier = attempts > 1 ? `, in the last of ${attempts} attempts that a frontend had; of those before, decisions are all that is recorded` : '';
+  const earlier =
+    attempts > 1 ? `, in the last of ${attempts} attempts that a frontend had; of those before, decisions are all that is recorded` : '';
   const waitedMs = attempts > 1 ? (Number(request.prefill_start_ns) - Number(request.queued_ns)) / 1e6 : request.queue_ms;
   add(request.queued_ns, 'queue', prefill, `entered the queue${earlier}`);
   const waited = `after ${ms(waitedMs)} of waiting`;
