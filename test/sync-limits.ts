@@ -24,12 +24,17 @@ export default class SyncLimits extends TestRunner {
     const limitMs = Math.max(test.timeout / 2, test.timeout - 2000);
     const holder = globalThis as { [place]?: () => unknown };
     holder[place] = work;
+    const before = process.cpuUsage();
     try {
       return script.runInThisContext({ timeout: Math.ceil(limitMs) });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
+      const { user, system } = process.cpuUsage(before);
+      const atWorkMs = Math.round((user + system) / 1000);
+      const late = `'${test.name}' did not come back within ${limitMs} ms (${atWorkMs} ms of the processor)`;
+      if (atWorkMs < limitMs / 4) throw new Error(`${late}: the machine was busy with others`);
       this.#hung = test;
-      throw new Error(`'${test.name}' did not come back within ${limitMs} ms: a loop in it, or in what it tests, goes on for ever`);
+      throw new Error(`${late}: a loop in it, or in what it tests, goes on for ever`);
     }
   }
 }

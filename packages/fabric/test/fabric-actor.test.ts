@@ -140,7 +140,7 @@ function pathsOf(plans: Planned[][], simulation = simulate({ plans })): (request
   return (requester, transfer) => found[requester]![transfer]!;
 }
 
-describe('fabric actor', { timeout: 10_000 }, () => {
+describe('fabric actor', { timeout: 15_000 }, () => {
   it('answers one transfer after size over rate and the latency of its path', () => {
     const [source, destination] = [nodeId(topology, 'pod0/rack0/node0/gpu0'), nodeId(topology, 'pod1/rack0/node0/gpu0')];
     const simulation = simulate({ plans: [[{ atNs: 5000, source, destination, transferBytes: 3_125_000_000 }]] });

@@ -25,7 +25,7 @@ function expectReferenceRates(allocator: ReturnType<typeof createFlowAllocator>,
   });
 }
 
-describe('progressive filling', { timeout: 10_000 }, () => {
+describe('progressive filling', { timeout: 15_000 }, () => {
   it('solves the textbook line network: one long flow, one short flow per link', () => {
     // Links of 10 and 4; long flow on both, shorts on one each: link 1 gives 2 and 2, link 0 gives the short 8.
     const rates = maxMinRates([{ bytesPerSecond: 10 }, { bytesPerSecond: 4 }], [{ path: [0, 1] }, { path: [0] }, { path: [1] }]);
@@ -42,7 +42,7 @@ describe('progressive filling', { timeout: 10_000 }, () => {
   });
 });
 
-describe('incremental allocator', { timeout: 10_000 }, () => {
+describe('incremental allocator', { timeout: 15_000 }, () => {
   it('equals the reference after every step of random histories', () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 1, max: 14 }), fc.boolean(), (seed, linkCount, plain) => {

@@ -28,7 +28,7 @@ const topology = buildTopology(fourTierCluster());
 const near = nodeId(topology, 'pod0/rack0/node0/gpu0');
 const far = nodeId(topology, 'pod1/rack1/node1/gpu0');
 
-describe('flow network', { timeout: 10_000 }, () => {
+describe('flow network', { timeout: 15_000 }, () => {
   it('carries one flow in size / rate, less what background takes', () => {
     const network = createFlowNetwork(topology);
     setBackgroundShare(topology, network, 0, 'core-uplink', 0.2);

@@ -157,7 +157,7 @@ const timings: [string, () => TimingModel][] = [
   ['table', () => structuredClone(table)],
 ];
 
-describe('the lazy engine equals the pass-by-pass engine', { timeout: 10_000 }, () => {
+describe('the lazy engine equals the pass-by-pass engine', { timeout: 15_000 }, () => {
   for (const [name, timing] of timings) {
     for (const [roleName, role] of Object.entries(engineRole)) {
       it(`${name}, ${roleName}`, () => {
@@ -245,7 +245,7 @@ describe('gap runs', () => {
   });
 });
 
-describe('state of a request in the middle of a stretch', { timeout: 10_000 }, () => {
+describe('state of a request in the middle of a stretch', { timeout: 15_000 }, () => {
   it('counts its tokens after settling', () => {
     const engine = engineOf(engineRole.aggregated, rulesOf());
     const recorder = new Recorder();
