@@ -72,7 +72,7 @@ function expectReference(network: FlowNetwork, living: Map<number, number>): voi
   });
 }
 
-describe('rates on built topologies', () => {
+describe('rates on built topologies', { timeout: 15_000 }, () => {
   it.each(Object.keys(SHAPES))('%s: equal progressive filling through starts, ends, cuts, weak links and background', (name) => {
     const topology = buildTopology(SHAPES[name]!);
     fc.assert(
@@ -110,7 +110,7 @@ describe('rates on built topologies', () => {
         expectReference(network, living);
         expect(nextCompletionNs(network.allocator)).toBeGreaterThan(60_000);
       }),
-      { numRuns: 20 },
+      { numRuns: 20, endOnFailure: true },
     );
   });
 });

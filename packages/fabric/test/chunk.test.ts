@@ -66,7 +66,7 @@ function sum(values: Iterable<number>): number {
   return total;
 }
 
-describe('chunk fidelity', () => {
+describe('chunk fidelity', { timeout: 15_000 }, () => {
   it('takes size / rate plus one chunk and the latency of every hop for a flow alone', () => {
     const network = new ChunkNetwork(topology, SETTING);
     const chunks = 400;

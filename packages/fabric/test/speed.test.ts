@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { fatTree } from './clusters.js';
 import { seededUniform } from './random.js';
 
-describe('cost', () => {
+describe('cost', { timeout: 15_000 }, () => {
   it('solves few flows per change, whatever their number and the size of the cluster', () => {
     // Work is counted, not timed: a limit in seconds would depend on the machine.
     const touched = (pods: number, racks: number, flows: number): number => {
