@@ -1,9 +1,10 @@
 import { type BoundPolicy, type ControllerPolicy, hasParameters, loadPolicy, type PlannerPolicy, type PolicySpec } from '@braess/control';
 import { MOST_WORKERS } from '@braess/kvbm';
 import { movesClients } from './client-plan.js';
-import { type PolicyPlan, refuse } from './plan.js';
-import { didYouMean } from './scenario/document.js';
+import type { PolicyPlan } from './policy-plan.js';
+import { didYouMean, thereAre } from './scenario/document.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
+import { refuse } from './scenario/refuse.js';
 
 type Parameters = Readonly<Record<string, unknown>>;
 
@@ -25,8 +26,7 @@ export function checkPlannedEngines(
 ): void {
   const missing = policy.engineNames?.(parameters).find((name) => !known.includes(name));
   if (missing === undefined) return;
-  const some = `${known.slice(0, 4).join(', ')}${known.length > 4 ? ', ...' : ''}`;
-  const named = `name the engine "${missing}", which this cluster does not have; there are ${known.length}: ${some}`;
+  const named = `name the engine "${missing}", which this cluster does not have; ${thereAre(known)}`;
   refuse(read, ['planner', 'parameters'], `${named}${didYouMean(missing, known)}`);
 }
 

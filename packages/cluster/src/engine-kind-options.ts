@@ -10,8 +10,9 @@ import type { ActorReference } from '@braess/kernel';
 import type { EngineKindOptions } from '@braess/serving';
 import type { Delays } from './cell-delays.js';
 import { type EnginePool, poolBlocks } from './engine-blocks.js';
+import { type GroupPlan, kvBytesPerToken } from './group-plan.js';
 import { cachePolicy } from './own-evictions.js';
-import { type ClusterPlan, type GroupPlan, kvBytesPerToken } from './plan.js';
+import type { ClusterPlan } from './plan.js';
 import type { ServerTiers } from './server-tiers.js';
 
 /** What engines are built into. Actors may be added until the run begins. */

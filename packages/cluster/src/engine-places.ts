@@ -1,6 +1,8 @@
 import type { Topology } from '@braess/fabric';
-import { type EnginePlan, type GroupPlan, refuse } from './plan.js';
+import type { GroupPlan } from './group-plan.js';
+import type { EnginePlan } from './plan.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
+import { refuse } from './scenario/refuse.js';
 import type { Scenario, ServingGroup } from './scenario/schema.js';
 
 /**

@@ -1,9 +1,11 @@
 export { clientAnswers } from './client-plan.js';
+export { type GroupPlan, kvBytesPerToken } from './group-plan.js';
 export * from './load-workload.js';
 export { tierInventory } from './network-site.js';
 export * from './plan.js';
 export { type PoaActorOptions, type PoaState, poaActorKind } from './poa-actor.js';
 export type { PoaSample } from './poa-recorder.js';
+export type { PolicyPlan } from './policy-plan.js';
 export { type ClusterParameters, default as clusterProgram } from './program.js';
 export { recorderFacts, seriesPeriodNs } from './recorder-facts.js';
 export * from './run-recorder.js';

@@ -12,10 +12,10 @@ import {
   type WorkloadSpec,
   writePlainCsv,
 } from '@braess/workload';
-import { besideScenario, refuse } from './plan.js';
 import { uniformStream, workloadStreams } from './random-streams.js';
 import { definedOnly } from './scenario/defined-only.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
+import { besideScenario, refuse } from './scenario/refuse.js';
 import type { Scenario } from './scenario/schema.js';
 import { longestNs } from './scenario/times.js';
 

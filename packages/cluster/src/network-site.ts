@@ -1,7 +1,8 @@
 import { type EngineProfile, type NetworkSite, networkTiers } from '@braess/control';
 import { createRoutes, LINK_CLASSES, type LinkClass, pathStages, type Topology, tier, tierNominals } from '@braess/fabric';
 import { createCurve, decodeCurve } from '@braess/serving';
-import type { ClusterPlan, GroupPlan } from './plan.js';
+import type { GroupPlan } from './group-plan.js';
+import type { ClusterPlan } from './plan.js';
 import { topologyOf } from './topology-plan.js';
 
 /** Links that count in the load of a tier: those that its transfers cross and nearer ones do not. */

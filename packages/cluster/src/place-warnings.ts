@@ -1,4 +1,5 @@
 import type { ClusterPlan } from './plan.js';
+import { usesNetwork } from './plan-checks.js';
 
 /** Parts of the cluster that do nothing, distances that all KV has to go, and NICs that nothing can fill, one sentence each. */
 export function placeWarnings(plan: ClusterPlan): string[] {
@@ -62,8 +63,9 @@ function farTransfers({ scenario: { cluster, planner }, engines, groups, disaggr
 }
 
 /** NICs behind PCIe links that are slower than they, those of all GPUs of a NIC taken together: KV between servers is as fast as PCIe. */
-function slowBuses({ topologySpec, disaggregated, scenario: { cluster, kvTiers } }: ClusterPlan): string[] {
-  if (!disaggregated && kvTiers.g4 === undefined) return [];
+function slowBuses({ topologySpec, scenario }: ClusterPlan): string[] {
+  if (!usesNetwork(scenario)) return [];
+  const { cluster } = scenario;
   const { server } = topologySpec.kind === 'multi-zone' ? topologySpec.zone : topologySpec;
   const drawn = cluster.topology.nicsPerServer ?? cluster.gpusPerServer;
   // Where NICs are drawn as one of their summed rate, the link of each GPU is, too.

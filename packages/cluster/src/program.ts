@@ -26,13 +26,15 @@ import { controllerKindOf, plannerKindOf } from './control-kinds.js';
 import { type EngineSurroundings, engineKindOptions } from './engine-kind-options.js';
 import { faultKind } from './fault-actor.js';
 import { faultEntry } from './fault-entries.js';
+import { type GroupPlan, kvBytesPerToken } from './group-plan.js';
 import { addOracle, linkReportNs, Probers } from './network-oracle.js';
 import { engineProfile, networkSite } from './network-site.js';
 import { prefixOverlap } from './overlap-index.js';
 import { addOwnActors } from './own-actors.js';
 import { clientDriver } from './own-client.js';
 import { cachePolicy } from './own-evictions.js';
-import { type ClusterPlan, type EnginePlan, type GroupPlan, hasTiers, kvBytesPerToken } from './plan.js';
+import type { ClusterPlan, EnginePlan } from './plan.js';
+import { hasTiers, usesNetwork } from './plan-checks.js';
 import { poaActorKind } from './poa-actor.js';
 import { poaActorOptions } from './poa-plan.js';
 import { decodeStageOptions, oracleHealth, queueOptions } from './router-options.js';
@@ -94,7 +96,7 @@ class ClusterBuilder {
     this.#addPoa();
     // Before the fabric, whose links report to the oracle.
     this.#addControl();
-    if (this.#plan.disaggregated || this.#plan.scenario.kvTiers.g4 !== undefined) this.#addFabric();
+    if (usesNetwork(this.#plan.scenario)) this.#addFabric();
     this.#addServers();
     this.#addClients();
     this.#addController();

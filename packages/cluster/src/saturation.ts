@@ -1,6 +1,7 @@
 import { createCurve, createPassShape, decodeCurve, mixedPassNs } from '@braess/serving';
 import type { RequestTable } from '@braess/workload';
-import type { ClusterPlan, GroupPlan } from './plan.js';
+import type { GroupPlan } from './group-plan.js';
+import type { ClusterPlan } from './plan.js';
 
 /** Mean lengths of a workload, tokens, and its mean rate of arrival. */
 export interface WorkloadMeans {

@@ -2,8 +2,9 @@ import type { Topology } from '@braess/fabric';
 import type { ActorReference, Cell, World } from '@braess/kernel';
 import { type TierKind, type TierKindOptions, tierKind } from '@braess/kvbm';
 import type { EngineTiers } from '@braess/serving';
+import { type GroupPlan, kvBytesPerToken } from './group-plan.js';
 import type { CachePolicy } from './own-evictions.js';
-import { type ClusterPlan, type GroupPlan, kvBytesPerToken } from './plan.js';
+import type { ClusterPlan } from './plan.js';
 import type { Scenario } from './scenario/schema.js';
 
 /** What the tiers of a run are built with. */

@@ -1,11 +1,12 @@
 import { modelOf, Simulation } from '@braess/kernel';
 import type { RequestTable } from '@braess/workload';
 import { loadWorkload } from './load-workload.js';
-import { type ClusterPlan, planCluster, refuse } from './plan.js';
+import { type ClusterPlan, planCluster } from './plan.js';
 import clusterProgram from './program.js';
 import { seriesPeriodNs } from './recorder-facts.js';
 import { estimateSaturation, type Saturation, type WorkloadMeans, workloadMeans } from './saturation.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
+import { refuse } from './scenario/refuse.js';
 import { scenarioWarnings } from './scenario-warnings.js';
 
 /** What `braess validate` prints: what follows from a scenario before anything runs. */

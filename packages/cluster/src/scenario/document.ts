@@ -249,6 +249,12 @@ export function didYouMean(word: string, candidates: readonly string[]): string 
   return nearest === undefined ? '' : `; did you mean "${nearest}"?`;
 }
 
+/** How many names there are, and the first of them, for a message about one that is none of them: `there are 64: a, b, c, d, ...`. */
+export function thereAre(names: readonly string[]): string {
+  if (names.length === 0) return 'there is none';
+  return `there are ${names.length}: ${names.slice(0, 4).join(', ')}${names.length > 4 ? ', ...' : ''}`;
+}
+
 function fail(place: Place, path: string, message: string): never {
   throw new ScenarioError([{ place, path, message }]);
 }

@@ -1,0 +1,176 @@
+import type { PolicySpec } from '@braess/control';
+import {
+  type Catalogue,
+  createLinear,
+  createPolynomial,
+  createRoofline,
+  type GpuSpec,
+  kvCapacity,
+  type ModelSpec,
+  profileFor,
+  readDynamoProfile,
+  type TimingModel,
+} from '@braess/serving';
+import { evictionAt } from './policy-plan.js';
+import { ScenarioError } from './scenario/problem.js';
+import type { ReadScenario } from './scenario/read-scenario.js';
+import { besideScenario, named, refuse } from './scenario/refuse.js';
+import type { ServingGroup } from './scenario/schema.js';
+
+/** What all engines of a group share. */
+export interface GroupPlan {
+  readonly name: string;
+  readonly role: ServingGroup['role'];
+  readonly tensorParallel: number;
+  readonly blockTokens: number;
+  readonly maxSequences: number;
+  readonly maxBatchedTokens: number;
+  readonly holdsSlots: boolean;
+  readonly newBatchStallNs: number;
+  readonly maxModelTokens: number;
+  readonly maxWaiting: number;
+  readonly prefixCaching: boolean;
+  /** Most blocks that stay while nobody holds them. */
+  readonly cacheBlocks: number;
+  readonly eviction: PolicySpec;
+  readonly byPriority: boolean;
+  readonly stepwise: boolean;
+  /** Prompts do not share passes: each takes the time it would take alone. */
+  readonly independentPrompts: boolean;
+  readonly capacityBlocks: number;
+  readonly hbmBytes: number;
+  readonly weightBytesPerGpu: number;
+  readonly kvBytesPerGpu: number;
+  /** KV bytes of one token on each GPU; over the whole group: `kvBytesPerToken`. */
+  readonly kvBytesPerTokenPerGpu: number;
+  /** Of the model. */
+  readonly layers: number;
+  readonly timing: TimingModel;
+  readonly timingSource: string;
+}
+
+/** KV bytes of one token, over all GPUs of an engine. */
+export function kvBytesPerToken({ kvBytesPerTokenPerGpu, tensorParallel }: GroupPlan): number {
+  return kvBytesPerTokenPerGpu * tensorParallel;
+}
+
+/** What engines are made of, and where profiles of them are looked up. */
+export interface GroupParts {
+  readonly catalogue: Catalogue;
+  readonly gpu: GpuSpec;
+  readonly model: ModelSpec;
+}
+
+/** What the engines of a group come to. @throws ScenarioError for what does not fit into the GPU, or together. */
+export function planGroup(read: ReadScenario, parts: GroupParts, index: number): GroupPlan {
+  const { scenario } = read;
+  const { gpu, model } = parts;
+  const group = scenario.serving[index] as ServingGroup;
+  const { weightPrecision, kvPrecision } = scenario.model;
+  const { tensorParallel, blockTokens } = group;
+  const path = ['serving', index];
+  try {
+    const capacity = kvCapacity({
+      gpu,
+      model,
+      tensorParallel,
+      weightPrecision,
+      kvPrecision,
+      blockTokens,
+      memoryUtilisation: group.memoryUtilisation,
+      ...(group.kvBlocks === undefined ? {} : { blocks: group.kvBlocks }),
+    });
+    const timing = timingOf(read, parts, index, capacity.tokens);
+    checkGroup(read, model, index);
+    return {
+      name: group.name ?? `${group.role}${index}`,
+      role: group.role,
+      tensorParallel,
+      blockTokens,
+      maxSequences: group.maxSequences,
+      maxBatchedTokens: group.maxBatchedTokens,
+      holdsSlots: group.holdsSlots,
+      newBatchStallNs: Math.round(group.newBatchStallMs * 1e6),
+      maxModelTokens: group.maxModelTokens ?? model.contextTokens,
+      maxWaiting: group.maxWaiting,
+      prefixCaching: group.prefixCaching,
+      cacheBlocks: group.prefixCaching ? Math.min(group.cacheBlocks ?? capacity.blocks, capacity.blocks) : 0,
+      eviction: evictionAt(read, path, group),
+      byPriority: group.schedulingPolicy === 'priority',
+      stepwise: group.passes === 'stepwise',
+      independentPrompts: group.prompts === 'independent',
+      capacityBlocks: capacity.blocks,
+      hbmBytes: gpu.hbmBytes,
+      weightBytesPerGpu: capacity.weightBytesPerGpu,
+      kvBytesPerGpu: capacity.kvBytesPerGpu,
+      kvBytesPerTokenPerGpu: capacity.kvBytesPerTokenPerGpu,
+      layers: model.layers,
+      ...timing,
+    };
+  } catch (error) {
+    if (error instanceof ScenarioError) throw error;
+    refuse(read, path, `does not fit: ${(error as Error).message}`);
+  }
+}
+
+/** Settings of a group that exclude each other. */
+function checkGroup(read: ReadScenario, model: ModelSpec, index: number): void {
+  const group = read.scenario.serving[index] as ServingGroup;
+  const path = ['serving', index];
+  if (group.maxBatchedTokens < group.maxSequences) {
+    refuse(
+      read,
+      [...path, 'maxBatchedTokens'],
+      `is ${group.maxBatchedTokens}, below maxSequences ${group.maxSequences}; a pass must have room for one token of each`,
+    );
+  }
+  if (group.prompts === 'independent' && group.role !== 'prefill') {
+    refuse(
+      read,
+      [...path, 'prompts'],
+      `is independent in a group of role ${group.role}; only prefill engines compute prompts by themselves`,
+    );
+  }
+  if (group.cacheBlocks !== undefined && !group.prefixCaching)
+    refuse(read, [...path, 'cacheBlocks'], `is ${group.cacheBlocks} without prefixCaching, which keeps none; leave one of the two out`);
+  if ((group.maxModelTokens ?? 0) > model.contextTokens) {
+    refuse(read, [...path, 'maxModelTokens'], `is ${group.maxModelTokens}; ${model.name} takes at most ${model.contextTokens} tokens`);
+  }
+}
+
+function timingOf(
+  read: ReadScenario,
+  { catalogue, gpu, model }: GroupParts,
+  index: number,
+  capacityTokens: number,
+): Pick<GroupPlan, 'timing' | 'timingSource'> {
+  const { scenario } = read;
+  const group = scenario.serving[index] as ServingGroup;
+  const path = ['serving', index, 'timing'];
+  const { timing } = group;
+  if (timing.kind === 'roofline') {
+    const profile =
+      timing.profile === undefined
+        ? profileFor(catalogue, gpu.name, model.name)
+        : named(read, catalogue.profiles, [...path, 'profile'], timing.profile, 'engine profile');
+    const { weightPrecision, kvPrecision } = scenario.model;
+    const { tensorParallel } = group;
+    return {
+      timing: createRoofline({ gpu, model, profile, tensorParallel, weightPrecision, kvPrecision }),
+      timingSource: `roofline, engine profile ${profile.name}`,
+    };
+  }
+  try {
+    if (timing.kind === 'dynamo-profile') {
+      const folder = besideScenario(read, [...path, 'folder'], timing.folder);
+      return { timing: readDynamoProfile(folder), timingSource: `Dynamo profile ${timing.folder}` };
+    }
+    if (timing.kind === 'linear') {
+      const { kind: _, ...values } = timing;
+      return { timing: createLinear(values), timingSource: 'straight lines of the scenario' };
+    }
+    return { timing: createPolynomial(capacityTokens), timingSource: "polynomial of Dynamo's mocker" };
+  } catch (error) {
+    refuse(read, path, `cannot be used: ${(error as Error).message}`);
+  }
+}
