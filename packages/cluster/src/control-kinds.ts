@@ -18,7 +18,7 @@ export function plannerKindOf(plan: ClusterPlan, delays: Delays, policy: BoundPo
   return createPlannerKind({
     engines,
     policy,
-    engineDelayNs: delays.control,
+    engineDelayNs: delays.controlNs,
     switchNs: Math.round(planner.switchSeconds * 1e9),
     startNs: Math.round(planner.startSeconds * 1e9),
     profiles: profilesOf(plan),
@@ -54,7 +54,7 @@ export function controllerKindOf(plan: ClusterPlan, delays: Delays, policy: Boun
     check: (own) => void around.complete({ ...parameters, ...own }),
     clients: around.clients,
     sources: around.sources,
-    controlDelayNs: delays.control,
-    clientDelayNs: delays.client,
+    controlDelayNs: delays.controlNs,
+    clientDelayNs: delays.clientNs,
   });
 }

@@ -42,7 +42,7 @@ export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, 
   const { plan, delays, seriesNs, frontends, planner, watchers, fabric, endpointOf, nodesOf, tiers, promises, policy } = around;
   const { scenario } = plan;
   const { router, telemetry } = scenario;
-  const { control, server } = delays;
+  const { controlNs, serverNs } = delays;
   const reports = [...frontends, ...planner];
   const { prefillRouter, decodeRouter } = plan.policies;
   const wantsKvEvents =
@@ -73,14 +73,14 @@ export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, 
     }),
     kvBytesPerToken: kvBytesPerToken(group),
     ...(scenario.cluster.fabric.overlap === 'layers' ? { overlapLayers: group.layers } : {}),
-    controlDelayNs: control,
-    serverDelayNs: delays.release,
+    controlDelayNs: controlNs,
+    serverDelayNs: delays.releaseNs,
     ...(fabric === undefined
       ? {}
       : {
           fabric: {
             actor: fabric,
-            delayNs: server,
+            delayNs: serverNs,
             nodesOf,
             ...(endpointOf === undefined ? {} : { endpointOf }),
           },
@@ -109,10 +109,10 @@ function enginePromises({
   fabric,
   endpointOf,
 }: EngineSurroundings): Pick<EngineKindOptions<EnginePool>, 'promises' | 'sendsTo'> {
-  const { control, server } = delays;
-  const toControl = [...frontends, ...planner, ...watchers].map((to) => ({ to, delayNs: control }));
+  const { controlNs, serverNs } = delays;
+  const toControl = [...frontends, ...planner, ...watchers].map((to) => ({ to, delayNs: controlNs }));
   if (fabric === undefined) return { promises: toControl, sendsTo: ['control'] };
   // At chunk fidelity an engine talks to its own server and to others only.
   if (endpointOf !== undefined) return { promises: toControl, sendsTo: ['control', 'server', 'storage'] };
-  return { promises: [...toControl, { to: fabric, delayNs: server }], sendsTo: ['control', 'server', 'fabric', 'storage'] };
+  return { promises: [...toControl, { to: fabric, delayNs: serverNs }], sendsTo: ['control', 'server', 'fabric', 'storage'] };
 }

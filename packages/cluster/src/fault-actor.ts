@@ -21,23 +21,20 @@ export interface FaultSetup {
 }
 
 interface FaultState {
-  sent: number;
   readonly leastDelayNs: number;
   /** In order of time: whom to tell, and up to three fields. */
   readonly orders: { readonly atNs: number; readonly kind: FaultEntry['kind']; readonly to: number; readonly values: number[] }[];
 }
 
-/** The fault schedule: it knows beforehand what it will do, so its messages leave early enough to arrive on time. */
+/** The fault schedule: it knows beforehand what it will do, so all its messages leave at the start, each timed to arrive when its fault takes hold. */
 export const faultKind = actorKind({
   name: 'faults',
   messages: {},
   state: ({ entries, leastDelayNs }: FaultSetup): FaultState => ({
-    sent: 0,
     leastDelayNs,
     orders: entries.flatMap(ordersOf).sort((a, b) => a.atNs - b.atNs),
   }),
   start(state, context) {
-    // All at once: each message is timed to arrive when its fault takes hold.
     for (const order of state.orders) {
       const delayNs = Math.max(order.atNs, state.leastDelayNs);
       const to = order.to as ActorId;
@@ -47,7 +44,6 @@ export const faultKind = actorKind({
       else if (order.kind === 'tier-speed') context.send(to, setTierSpeed, delayNs, a);
       else context.send(to, setTelemetryLoss, delayNs, a);
     }
-    state.sent = state.orders.length;
   },
   on: {},
 });

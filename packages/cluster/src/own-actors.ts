@@ -1,4 +1,4 @@
-import { type ActorPlug, type BoundPolicy, policyFailure, thrownFault } from '@braess/control';
+import { type ActorPlug, type BoundPolicy, callPolicy, policyFailure, thrownFault } from '@braess/control';
 import type { ActorKind, Cell, World } from '@braess/kernel';
 
 /** Builds a user's actors in a cell of the control class; what their handlers throw names their file. */
@@ -10,11 +10,11 @@ export function addOwnActors(
 ): void {
   const cell = world.cell(`own${index}`, { class: 'control' });
   const guarding: Cell = { name: cell.name, actor: (name, kind, setup) => cell.actor(name, guarded(bound, kind), setup) };
-  try {
-    bound.policy.build(guarding, bound.parameters, { actors }, world);
-  } catch (thrown) {
-    throw policyFailure(bound, 'to declare its actors', thrownFault(thrown), thrown);
-  }
+  callPolicy(
+    bound,
+    () => 'to declare its actors',
+    () => bound.policy.build(guarding, bound.parameters, { actors }, world),
+  );
 }
 
 function guarded<Kind extends ActorKind<string, string, never>>(bound: BoundPolicy<ActorPlug>, kind: Kind): Kind {

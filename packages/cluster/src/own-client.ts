@@ -3,10 +3,9 @@ import {
   builtInSource,
   type ClientPolicy,
   type ClientView,
-  policyFailure,
+  callPolicy,
   policyState,
   RowWatch,
-  thrownFault,
   ViewWatch,
   type Watch,
 } from '@braess/control';
@@ -15,15 +14,7 @@ import type { ClientDriver } from '@braess/workload';
 /** A client policy as what drives the client actor; what it throws names its file, and so does a write to what it only reads. */
 export function clientDriver(bound: BoundPolicy<ClientPolicy>): ClientDriver {
   const { policy, parameters } = bound;
-  const guard = (asked: string, call: () => void, watch?: Watch): void => {
-    try {
-      call();
-    } catch (thrown) {
-      throw policyFailure(bound, asked, thrownFault(thrown), thrown);
-    }
-    const written = watch?.written();
-    if (written !== undefined) throw policyFailure(bound, asked, written);
-  };
+  const guard = (asked: string, call: () => void, watch?: Watch): void => callPolicy(bound, () => asked, call, watch);
   const own = bound.source !== builtInSource;
   return {
     createState: (requests) => policyState(bound, requests),

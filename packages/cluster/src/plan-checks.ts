@@ -1,8 +1,10 @@
+import { loadPolicy, oracleListens } from '@braess/control';
 import { linksBetween, type Topology } from '@braess/fabric';
 import { checkClientBehaviour } from '@braess/workload';
 import { clientBehaviourOf } from './client-plan.js';
 import type { GroupPlan } from './group-plan.js';
 import type { EnginePlan } from './plan.js';
+import type { PolicyPlan } from './policy-plan.js';
 import { didYouMean, thereAre } from './scenario/document.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 import { refuse } from './scenario/refuse.js';
@@ -59,12 +61,12 @@ export function checkTiers(read: ReadScenario, group: GroupPlan): void {
 }
 
 /** Whether what faults hit is there. @throws ScenarioError. */
-export function checkFaults(read: ReadScenario, topology: Topology, engines: readonly EnginePlan[]): void {
+export function checkFaults(read: ReadScenario, topology: Topology, engines: readonly EnginePlan[], policies: PolicyPlan): void {
   const gpus = engines.flatMap(({ gpuNames }) => gpuNames);
   const actors = [
     ...engines.map(({ name }) => name),
     ...Array.from({ length: read.scenario.router.frontends }, (_, index) => `control/frontend${index}`),
-    ...(read.scenario.router.oracle === undefined ? [] : ['control/oracle']),
+    ...(hasOracleActor(policies) ? ['control/oracle'] : []),
   ];
   for (const [index, fault] of read.scenario.faults.entries()) {
     const expect = (key: string, value: string, known: readonly string[], what: string): void => {
@@ -80,7 +82,7 @@ export function checkFaults(read: ReadScenario, topology: Topology, engines: rea
           ['faults', index, 'factor'],
           `is ${fault.factor}; network storage is there (1) or out (0): slow its link by kind: link-share`,
         );
-    } else if (fault.kind === 'telemetry-loss') expect('actor', fault.actor, actors, 'engine or frontend');
+    } else if (fault.kind === 'telemetry-loss') expect('actor', fault.actor, actors, 'engine, frontend or oracle that listens');
     else {
       expect('from', fault.from, topology.nodeNames, 'node');
       expect('to', fault.to, topology.nodeNames, 'node');
@@ -88,6 +90,11 @@ export function checkFaults(read: ReadScenario, topology: Topology, engines: rea
         refuse(read, ['faults', index, 'to'], `is "${fault.to}"; no cable joins it to "${fault.from}"`);
     }
   }
+}
+
+/** Whether an actor runs the oracle, which a pure function of the inventory does without. */
+function hasOracleActor({ oracle, baseDirectory }: PolicyPlan): boolean {
+  return oracle !== null && oracleListens(loadPolicy('oracle', oracle, { baseDirectory }).policy);
 }
 
 /** Whether background flows begin and end where transfers do. @throws ScenarioError. */

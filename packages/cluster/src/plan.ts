@@ -56,7 +56,7 @@ export function planCluster(read: ReadScenario): ClusterPlan {
     refuse(read, ['cluster', 'topology'], `cannot be built: ${(error as Error).message}`);
   }
   const engines = placeEngines(read, topology, groups);
-  checkFaults(read, topology, engines);
+  checkFaults(read, topology, engines, policies);
   const { baseDirectory, planner } = policies;
   const engineNames = engines.map(({ name }) => name);
   checkPlannedEngines(read, loadPolicy('planner', planner, { baseDirectory }), engineNames);

@@ -112,7 +112,7 @@ class ClusterBuilder {
     const listeners = tellPeriodNs === undefined ? [] : this.#oracle;
     const common = {
       topology: this.#topology,
-      leastDelayNs: this.#delays.notice,
+      leastDelayNs: this.#delays.noticeNs,
       avoidBelowShare: fabric.avoidBelowShare,
       unreachableAfterNs: Math.round(fabric.unreachableAfterSeconds * 1e9),
       reportPeriodNs: this.#parameters.seriesNs,
@@ -120,14 +120,14 @@ class ClusterBuilder {
       ...(tellPeriodNs === undefined ? {} : { tellPeriodNs }),
     };
     if (fabric.fidelity === 'chunk') {
-      const { control, server, notice } = this.#delays;
-      this.#world.lookahead('switch', 'control', control);
-      this.#world.lookahead('switch', 'storage', notice);
-      this.#world.lookahead('storage', 'switch', server);
+      const { controlNs, serverNs, noticeNs } = this.#delays;
+      this.#world.lookahead('switch', 'control', controlNs);
+      this.#world.lookahead('switch', 'storage', noticeNs);
+      this.#world.lookahead('storage', 'switch', serverNs);
       const chunks = declareChunkFabric(
         this.#world,
         // A port reports from its own place, so as late as an engine.
-        { ...common, chunkBytes: fabric.chunkBytes, reportDelayNs: control },
+        { ...common, chunkBytes: fabric.chunkBytes, reportDelayNs: controlNs },
         {
           serverCell: (name) => this.#server(name),
           fabricCell: this.#world.cell(fabricName, { class: 'fabric' }),
@@ -152,13 +152,13 @@ class ClusterBuilder {
     const { scenario, groups, engines } = this.#plan;
     const { router, planner } = scenario;
     const group = groups[0] as GroupPlan;
-    const listener = this.#listener(this.#delays.control);
+    const listener = this.#listener(this.#delays.controlNs);
     const site = networkSite(this.#topology, this.#plan);
     const options: FrontendOptions = {
       engines: this.#engines,
       blockTokens: this.#plan.blockTokens,
-      clientDelayNs: this.#delays.client,
-      engineDelayNs: this.#delays.control,
+      clientDelayNs: this.#delays.clientNs,
+      engineDelayNs: this.#delays.controlNs,
       prefillRouter: this.#policy('router', this.#plan.policies.prefillRouter),
       decodeRouter: this.#policy('router', this.#plan.policies.decodeRouter),
       overlap: prefixOverlap,
@@ -182,10 +182,12 @@ class ClusterBuilder {
       ...(this.#plan.policies.oracle === null ? {} : { oracle: this.#policy('oracle', this.#plan.policies.oracle) }),
       ...(scenario.controller === undefined
         ? {}
-        : { controller: { actors: this.#controller, delayNs: this.#delays.control, signal: scenario.controller.signal } }),
+        : { controller: { actors: this.#controller, delayNs: this.#delays.controlNs, signal: scenario.controller.signal } }),
       ...(router.replicaSyncMs === 0
         ? {}
-        : { replicaSync: { frontends: this.#frontends, periodNs: Math.round(router.replicaSyncMs * 1e6), delayNs: this.#delays.control } }),
+        : {
+            replicaSync: { frontends: this.#frontends, periodNs: Math.round(router.replicaSyncMs * 1e6), delayNs: this.#delays.controlNs },
+          }),
     };
     const kind = createFrontendKind(options);
     const engineWeight = engines.reduce((sum, engine) => sum + this.#weightOfEngine(engine), 0);
@@ -210,7 +212,7 @@ class ClusterBuilder {
       policy,
       site,
       frontends: this.#frontends,
-      controlDelayNs: this.#delays.control,
+      controlDelayNs: this.#delays.controlNs,
       readsPaths: this.#policy('router', this.#plan.policies.decodeRouter).policy.reads?.paths === true,
       places: this.#places,
     };
@@ -224,7 +226,7 @@ class ClusterBuilder {
 
   /** The price-of-anarchy actor: before those it hears from. */
   #addPoa(): void {
-    const options = poaActorOptions(this.#plan.scenario, Math.max(this.#delays.client, this.#delays.control));
+    const options = poaActorOptions(this.#plan.scenario, Math.max(this.#delays.clientNs, this.#delays.controlNs));
     if (options !== undefined)
       this.#poa = this.#world.actor('control/poa', poaActorKind(options), { engines: this.#engines }, { class: 'control' });
   }
@@ -246,7 +248,7 @@ class ClusterBuilder {
     const tiers = new ServerTiers(
       {
         plan: this.#plan,
-        serverDelayNs: this.#delays.server,
+        serverDelayNs: this.#delays.serverNs,
         seriesNs: this.#parameters.seriesNs,
         fabric: this.#fabric,
         endpointOf: this.#endpointOf,
@@ -322,8 +324,8 @@ class ClusterBuilder {
   /** Who probes from a server; the oracle itself where it does not probe. */
   #prober(server: string, cell: Cell): ActorReference {
     if (this.#oraclePolicy()?.policy.beat === undefined) return this.#oracle[0] as ActorReference;
-    const { server: transferNs, control } = this.#delays;
-    this.#probers ??= new Probers((node) => this.#endpointOf?.(node) ?? (this.#fabric as ActorReference).id, transferNs, control);
+    const { serverNs, controlNs } = this.#delays;
+    this.#probers ??= new Probers((node) => this.#endpointOf?.(node) ?? (this.#fabric as ActorReference).id, serverNs, controlNs);
     return this.#probers.of(server, cell);
   }
 
@@ -344,8 +346,8 @@ class ClusterBuilder {
 
   #addClients(): void {
     const { client: spec } = this.#plan.policies;
-    const options: ClientOptions = clientOptionsOf(this.#plan, this.#parameters.table, this.#delays.client, this.#promises, {
-      listener: this.#listener(this.#delays.client),
+    const options: ClientOptions = clientOptionsOf(this.#plan, this.#parameters.table, this.#delays.clientNs, this.#promises, {
+      listener: this.#listener(this.#delays.clientNs),
       ...(spec === null ? {} : { driver: clientDriver(this.#policy('client', spec)) }),
     });
     const client = this.#world
@@ -370,7 +372,7 @@ class ClusterBuilder {
   #addOwnActors(): void {
     const { ownActors } = this.#plan.policies;
     if (ownActors.length === 0) return;
-    if (this.#fabric !== undefined) this.#world.lookahead('control', 'fabric', this.#delays.control);
+    if (this.#fabric !== undefined) this.#world.lookahead('control', 'fabric', this.#delays.controlNs);
     const actors = new Map<string, { readonly id: number }>(this.#gpus);
     for (const { name, actor } of this.#engines) actors.set(name, actor);
     for (const actor of [...this.#frontends, ...this.#planner, ...this.#controller, ...this.#clients]) actors.set(actor.name, actor);
@@ -390,6 +392,6 @@ class ClusterBuilder {
       fabric: this.#fabric,
     };
     const entries = faults.map((fault) => faultEntry(fault, targets, this.#topology));
-    this.#world.actor('faults', faultKind, { entries, leastDelayNs: this.#delays.server }, { class: 'faults' });
+    this.#world.actor('faults', faultKind, { entries, leastDelayNs: this.#delays.serverNs }, { class: 'faults' });
   }
 }

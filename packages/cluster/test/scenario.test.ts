@@ -92,6 +92,15 @@ planner:
 `,
       'test.yaml:5:3: planner.parameters name the engine "pod0/rack0/node0/engine4", which this cluster does not have; there are 4: pod0/rack0/node0/engine0,',
     ],
+    [
+      'lost telemetry of an oracle that no actor runs',
+      `serving: [{ count: 2, role: prefill }, { count: 2, role: decode }]
+workload: { requests: 1, source: { kind: mooncake-like } }
+router: { decode: { policy: netkv }, oracle: { policy: static-tier } }
+faults: [{ kind: telemetry-loss, atSeconds: 1, actor: control/oracle, lost: true }]
+`,
+      'test.yaml:4:52: faults[0].actor is "control/oracle", no engine, frontend or oracle that listens of this cluster; there are 5: pod0/rack0/node0/engine0,',
+    ],
     ['not YAML', 'serving: [', 'test.yaml:1:11: not valid YAML'],
     ['a list instead of a map', '- 1\n', 'test.yaml:1:1: a scenario must be a map of sections'],
     ['a key twice', 'serving: []\nserving: []\n', 'test.yaml:2:1: not valid YAML: Map keys must be unique'],

@@ -37,6 +37,7 @@ export {
   type PlannerState,
   plannerOrder,
 } from './planner/planner.js';
+export { callPolicy } from './policy/call-policy.js';
 export * from './policy/control-policies.js';
 export { type LoadOptions, loadPolicy, type PolicyOf, type PolicySpec } from './policy/load.js';
 export * from './policy/plug-policies.js';

@@ -47,7 +47,7 @@ export const submit = message(
 /** client -> frontend -> engine: the client gave up. */
 export const cancel = message('cancel', ['request']);
 
-/** frontend -> engine: compute the prompt, and where `decodeHere` is 1 generate the answer too. `frontend` gets the reports. */
+/** frontend -> engine: compute the prompt, and where `decodeHere` is 1 generate the answer too. Its sender gets the reports. */
 export const prefill = message('prefill', ['request', 'inputTokens', 'outputTokens', 'priority', 'decodeHere'], body<PromptBlocks>());
 
 /** prefill engine -> frontend: the prompt's KV is complete and held. `hitTokens` were found in any tier, `computedTokens` computed. */

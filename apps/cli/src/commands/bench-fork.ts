@@ -23,6 +23,6 @@ function describe({ forkMs, targetMs, checkpointMs, checkpointBytes, restoreMs, 
     ['checkpoint', `${fixed(checkpointMs, 1)} ms`, ''],
     ['restore', `${fixed(restoreMs, 1)} ms`, ''],
   ];
-  return `${textTable([`${fixed(actors)} actors`, 'time', 'under 50 ms'], rows, ['left', 'right', 'left'])}
+  return `${textTable([`${fixed(actors)} actors`, 'time', `under ${targetMs} ms`], rows, ['left', 'right', 'left'])}
 A checkpoint has ${fixed(checkpointBytes)} bytes. Forked and restored, the run ${sameEnd ? 'ends like' : 'DOES NOT END LIKE'} the original; seed ${seed}, fingerprint ${fingerprint}`;
 }

@@ -9,8 +9,9 @@ import {
   setRouterParameters,
   trafficStarted,
 } from '@braess/protocol';
+import { callPolicy } from '../policy/call-policy.js';
 import type { ControllerPolicy } from '../policy/control-policies.js';
-import { type BoundPolicy, policyFailure, policyState, thrownFault } from '../policy/policy.js';
+import { type BoundPolicy, policyFailure, policyState } from '../policy/policy.js';
 import { placementPoa } from './placement-poa.js';
 
 /** controller -> itself: it is time to scrape. */
@@ -133,16 +134,13 @@ export function createControllerKind(options: ControllerOptions): ControllerKind
     const metrics = metricsOf(options, state);
     const read = (name: string): number => metrics.get(name) ?? Number.NaN;
     context.emit(controllerSample, read('ttft_p99_ms'), state.inFlight, state.waiting, read('placement_poa'));
-    let parameters: Readonly<Record<string, unknown>> | null;
-    const asked = `at ${context.now} ns`;
-    try {
-      parameters = bound.policy.decide({ nowNs: context.now, metrics }, bound.parameters, state.policy, random);
-    } catch (thrown) {
-      throw policyFailure(bound, asked, thrownFault(thrown), thrown);
-    }
+    const asked = (): string => `at ${context.now} ns`;
+    const parameters = callPolicy(bound, asked, () =>
+      bound.policy.decide({ nowNs: context.now, metrics }, bound.parameters, state.policy, random),
+    );
     if (parameters === null) return;
     if (typeof parameters !== 'object')
-      throw policyFailure(bound, asked, `returned ${String(parameters)}; return router parameters or null`);
+      throw policyFailure(bound, asked(), `returned ${String(parameters)}; return router parameters or null`);
     apply(options, state, context, parameters);
   }
 }

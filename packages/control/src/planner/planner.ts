@@ -1,12 +1,16 @@
 import { type ActorKind, actorKind, body, type Context, KernelError, message, record } from '@braess/kernel';
 import { changeRole, engineRole, engineState, engineStatus, loadReport, setTelemetryLoss, startEngine, stopEngine } from '@braess/protocol';
 import { createEngineColumns, type EngineColumns, type EngineEntry, engineOf, takeLoadReport } from '../frontend/engines.js';
+import { callPolicy } from '../policy/call-policy.js';
 import type { PlannerActions, PlannerPolicy, SpeedProfile } from '../policy/control-policies.js';
-import { type BoundPolicy, builtInSource, policyFailure, policyState, thrownFault } from '../policy/policy.js';
+import { type BoundPolicy, builtInSource, policyState } from '../policy/policy.js';
 import { ViewWatch } from '../policy/untouched.js';
 
 /** planner -> itself: it is time to plan; `periodic` 1 for the period, 0 for a fixed time. */
 const planDue = message('planDue', ['periodic']);
+
+/** Kinds of orders. */
+const orderKind = { changeRole: 0, start: 1, stop: 2 } as const;
 
 /** What a planner ordered: 0 change of role, 1 start, 2 stop (in the role it has); `engineId` is an actor id. */
 export const plannerOrder = record('plannerOrder', ['order', 'engineId', 'role'], body<{ readonly policy: string }>());
@@ -45,43 +49,17 @@ export type PlannerKind = ActorKind<'planner', keyof typeof messages, void>;
 
 /** The planner: sees load reports and engine states, late, and moves engines between roles by its policy. */
 export function createPlannerKind(options: PlannerOptions): PlannerKind {
-  const { policy: bound, engineDelayNs, switchNs = 5_000_000_000, startNs = 60_000_000_000 } = options;
+  const { policy: bound } = options;
   const { profiles = [], blockTokens = 16, contextTokens = 131_072 } = options;
   const { policy, parameters } = bound;
   const { periodNs, timesNs } = planTimes(bound);
-  let current: { state: PlannerState; context: Context<'planner'> } | undefined;
-  const random = (): number => (current as NonNullable<typeof current>).context.random('planner');
-  const order = (kind: 0 | 1 | 2, engine: number, role: number): void => {
-    const { state, context } = current as NonNullable<typeof current>;
-    const target = state.engines.actors[engine];
-    if (target === undefined)
-      throw new RangeError(`ordered engine ${String(engine)}; engines are numbered 0 to ${state.engines.count - 1}`);
-    if (role !== 0 && role !== 1 && role !== 2)
-      throw new RangeError(`ordered role ${String(role)}; roles are 0 (aggregated), 1 (prefill), 2 (decode)`);
-    state.orders++;
-    context.emitBody(plannerOrder, { policy: bound.policy.name }, kind, target, role);
-    if (kind === 0) context.send(target, changeRole, engineDelayNs, role, switchNs);
-    else if (kind === 1) context.send(target, startEngine, engineDelayNs, role, startNs);
-    else context.send(target, stopEngine, engineDelayNs);
-  };
-  const actions: PlannerActions = {
-    changeRole: (engine, role) => order(0, engine, role),
-    startEngine: (engine, role) => order(1, engine, role),
-    stopEngine: (engine) => order(2, engine, (current as NonNullable<typeof current>).state.engines.role[engine] ?? 0),
-  };
+  const desk = new PlannerDesk(options);
   const planNow = (state: PlannerState, context: Context<'planner'>): void => {
-    current = { state, context };
     const { engines } = state;
     const view = { nowNs: context.now, engines, status: engines.status, profiles, blockTokens, contextTokens };
     const asked = (): string => `for a plan at ${context.now} ns over ${describeEngines(state.engines)}`;
     const watch = bound.source === builtInSource ? undefined : new ViewWatch({ view });
-    try {
-      policy.plan(view, actions, parameters, state.policy, random);
-    } catch (thrown) {
-      throw policyFailure(bound, asked(), thrownFault(thrown), thrown);
-    }
-    const written = watch?.written();
-    if (written !== undefined) throw policyFailure(bound, asked(), written);
+    callPolicy(bound, asked, () => policy.plan(view, desk.actions(state, context), parameters, state.policy, desk.random), watch);
   };
   return actorKind({
     name: 'planner',
@@ -120,16 +98,59 @@ export function createPlannerKind(options: PlannerOptions): PlannerKind {
   });
 }
 
+/** State and context while a policy plans. */
+interface Moment {
+  readonly state: PlannerState;
+  readonly context: Context<'planner'>;
+}
+
+/** What a plan may draw and order, for the state and the context of the moment. */
+class PlannerDesk {
+  readonly #options: PlannerOptions;
+  #current: Moment | undefined;
+  readonly #actions: PlannerActions = {
+    changeRole: (engine, role) => this.#order(orderKind.changeRole, engine, role),
+    startEngine: (engine, role) => this.#order(orderKind.start, engine, role),
+    stopEngine: (engine) => this.#order(orderKind.stop, engine, this.#now.state.engines.role[engine] ?? 0),
+  };
+
+  constructor(options: PlannerOptions) {
+    this.#options = options;
+  }
+
+  readonly random = (): number => this.#now.context.random('planner');
+
+  actions(state: PlannerState, context: Context<'planner'>): PlannerActions {
+    this.#current = { state, context };
+    return this.#actions;
+  }
+
+  get #now(): Moment {
+    return this.#current as Moment;
+  }
+
+  #order(kind: number, engine: number, role: number): void {
+    const { state, context } = this.#now;
+    const { policy, engineDelayNs, switchNs = 5_000_000_000, startNs = 60_000_000_000 } = this.#options;
+    const target = state.engines.actors[engine];
+    if (target === undefined)
+      throw new RangeError(`ordered engine ${String(engine)}; engines are numbered 0 to ${state.engines.count - 1}`);
+    if (role !== engineRole.aggregated && role !== engineRole.prefill && role !== engineRole.decode)
+      throw new RangeError(`ordered role ${String(role)}; roles are 0 (aggregated), 1 (prefill), 2 (decode)`);
+    state.orders++;
+    context.emitBody(plannerOrder, { policy: policy.policy.name }, kind, target, role);
+    if (kind === orderKind.changeRole) context.send(target, changeRole, engineDelayNs, role, switchNs);
+    else if (kind === orderKind.start) context.send(target, startEngine, engineDelayNs, role, startNs);
+    else context.send(target, stopEngine, engineDelayNs);
+  }
+}
+
+/** When a policy wants to plan. @throws KernelError `bad-option` for what is no time. */
 function planTimes(bound: BoundPolicy<PlannerPolicy>): { periodNs: number | undefined; timesNs: number[] } {
   const { policy, parameters } = bound;
-  let periodNs: number | undefined;
-  let timesNs: number[];
-  try {
-    periodNs = policy.periodNs?.(parameters);
-    timesNs = [...new Set(policy.timesNs?.(parameters) ?? [])];
-  } catch (thrown) {
-    throw policyFailure(bound, 'when it wants to plan', thrownFault(thrown), thrown);
-  }
+  const asked = (): string => 'when it wants to plan';
+  const periodNs = callPolicy(bound, asked, () => policy.periodNs?.(parameters));
+  const timesNs = callPolicy(bound, asked, () => [...new Set(policy.timesNs?.(parameters) ?? [])]);
   const times: readonly (readonly [number, number])[] = timesNs.map((time) => [time, 0]);
   for (const [time, least] of periodNs === undefined ? times : [...times, [periodNs, 1] as const])
     if (!(Number.isSafeInteger(time) && time >= least))

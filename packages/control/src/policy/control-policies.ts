@@ -22,7 +22,7 @@ export interface AdmissionPolicy<Parameters = unknown, State = unknown> extends 
 export function defineAdmissionPolicy<Parameters, State>(
   declaration: Omit<AdmissionPolicy<Parameters, State>, 'kind'>,
 ): AdmissionPolicy<Parameters, State> {
-  return definePolicy<AdmissionPolicy<Parameters, State>>('admission', declaration, ['admit']);
+  return definePolicy<AdmissionPolicy<Parameters, State>>('admission', declaration);
 }
 
 /** How fast an engine is, as a profiler finds it before it serves: straight lines through measured points. */
@@ -76,7 +76,7 @@ export interface PlannerPolicy<Parameters = unknown, State = unknown> extends Po
 export function definePlannerPolicy<Parameters, State>(
   declaration: Omit<PlannerPolicy<Parameters, State>, 'kind'>,
 ): PlannerPolicy<Parameters, State> {
-  return definePolicy<PlannerPolicy<Parameters, State>>('planner', declaration, ['plan']);
+  return definePolicy<PlannerPolicy<Parameters, State>>('planner', declaration);
 }
 
 /** The transfer an oracle is asked about. */
@@ -187,7 +187,7 @@ export interface OraclePolicy<Parameters = unknown, State = unknown, Knowledge =
 export function defineOraclePolicy<Parameters, State, Knowledge = State>(
   declaration: Omit<OraclePolicy<Parameters, State, Knowledge>, 'kind'>,
 ): OraclePolicy<Parameters, State, Knowledge> {
-  return definePolicy<OraclePolicy<Parameters, State, Knowledge>>('oracle', declaration, ['answer']);
+  return definePolicy<OraclePolicy<Parameters, State, Knowledge>>('oracle', declaration);
 }
 
 /**
@@ -211,5 +211,5 @@ export interface ControllerPolicy<Parameters = unknown, State = unknown> extends
 export function defineControllerPolicy<Parameters, State>(
   declaration: Omit<ControllerPolicy<Parameters, State>, 'kind'>,
 ): ControllerPolicy<Parameters, State> {
-  return definePolicy<ControllerPolicy<Parameters, State>>('controller', declaration, ['decide']);
+  return definePolicy<ControllerPolicy<Parameters, State>>('controller', declaration);
 }

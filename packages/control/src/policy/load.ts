@@ -41,17 +41,6 @@ export interface LoadOptions {
   readonly modules?: Readonly<Record<string, unknown>>;
 }
 
-const requiredFunctions: Readonly<Record<PolicyKind, readonly string[]>> = {
-  router: [],
-  planner: ['plan'],
-  oracle: ['answer'],
-  eviction: ['create'],
-  admission: ['admit'],
-  controller: ['decide'],
-  client: ['start'],
-  actor: ['build'],
-};
-
 /**
  * Finds, loads and checks a policy. Synchronous, so a program's build function may call it, also in a worker thread: TypeScript and ES modules are
  * compiled on the fly. A policy sees the very same @braess modules as the caller, so its actors can handle the cluster's messages.
@@ -152,7 +141,7 @@ function pick(kind: PolicyKind, loaded: Record<string, unknown>, exportName: str
   const { kind: _kind, ...declaration } = found as Policy;
   try {
     if (kind === 'router') return defineRouterPolicy(declaration as RouterPolicy);
-    return definePolicy<Policy>(kind, declaration, requiredFunctions[kind]);
+    return definePolicy<Policy>(kind, declaration);
   } catch (error) {
     throw fault(`policy file ${file}: ${(error as Error).message}`, error);
   }

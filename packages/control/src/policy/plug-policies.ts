@@ -12,7 +12,7 @@ export interface EvictionPlug<Parameters = unknown, Functions extends object = o
 export function defineEvictionPolicy<Parameters, Functions extends object>(
   declaration: Omit<EvictionPlug<Parameters, Functions>, 'kind'>,
 ): EvictionPlug<Parameters, Functions> {
-  return definePolicy<EvictionPlug<Parameters, Functions>>('eviction', declaration, ['create']);
+  return definePolicy<EvictionPlug<Parameters, Functions>>('eviction', declaration);
 }
 
 /** What a client policy may do. */
@@ -53,7 +53,7 @@ export interface ClientPolicy<Parameters = unknown, State = unknown> extends Pol
 export function defineClientPolicy<Parameters, State>(
   declaration: Omit<ClientPolicy<Parameters, State>, 'kind'>,
 ): ClientPolicy<Parameters, State> {
-  return definePolicy<ClientPolicy<Parameters, State>>('client', declaration, ['start']);
+  return definePolicy<ClientPolicy<Parameters, State>>('client', declaration);
 }
 
 /** Actors of the cluster that a user's actor may talk to, by name; ids are known in state functions and handlers. */
@@ -67,5 +67,5 @@ export interface ActorPlug<Parameters = unknown> extends Policy<'actor', Paramet
 }
 
 export function defineActorPolicy<Parameters>(declaration: Omit<ActorPlug<Parameters>, 'kind'>): ActorPlug<Parameters> {
-  return definePolicy<ActorPlug<Parameters>>('actor', declaration, ['build']);
+  return definePolicy<ActorPlug<Parameters>>('actor', declaration);
 }

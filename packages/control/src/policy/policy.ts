@@ -38,22 +38,40 @@ export interface BoundPolicy<P extends Policy = Policy> {
 /** Source of what comes with Braess. */
 export const builtInSource = 'built-in';
 
+/** What a policy of each kind must have; a router has either of two, which `defineRouterPolicy` checks. */
+const requiredFunctions: Readonly<Record<PolicyKind, readonly string[]>> = {
+  router: [],
+  planner: ['plan'],
+  oracle: ['answer'],
+  eviction: ['create'],
+  admission: ['admit'],
+  controller: ['decide'],
+  client: ['start'],
+  actor: ['build'],
+};
+
 const nameForm = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
+const nameFault = `needs a name of lower-case words joined by hyphens, such as 'my-policy'`;
+const isPolicyName = (name: unknown): boolean => typeof name === 'string' && nameForm.test(name);
+
+/** @throws KernelError `bad-model` for a name that a policy cannot have. */
+export function checkPolicyName(kind: PolicyKind, name: string): void {
+  if (!isPolicyName(name)) throw new KernelError('bad-model', `${kind} policy '${name}' ${nameFault}`);
+}
 
 /**
- * Checks a declaration and gives it its kind. `functions` must be there.
+ * Checks a declaration and gives it its kind.
  * @throws KernelError `bad-model` naming the policy and what it lacks.
  */
-export function definePolicy<P extends Policy>(kind: P['kind'], declaration: Omit<P, 'kind'>, functions: readonly string[] = []): P {
+export function definePolicy<P extends Policy>(kind: P['kind'], declaration: Omit<P, 'kind'>): P {
   const policy = { kind, ...declaration } as unknown as P;
-  const fault = policyFault(policy, functions);
+  const fault = policyFault(policy, requiredFunctions[kind]);
   if (fault !== undefined) throw new KernelError('bad-model', `${kind} policy '${String(policy.name)}' ${fault}`);
   return Object.freeze(policy);
 }
 
 function policyFault(policy: Policy, functions: readonly string[]): string | undefined {
-  if (typeof policy.name !== 'string' || !nameForm.test(policy.name))
-    return `needs a name of lower-case words joined by hyphens, such as 'my-policy'`;
+  if (!isPolicyName(policy.name)) return nameFault;
   if (typeof policy.description !== 'string' || policy.description === '') return 'needs a description of one sentence';
   if (typeof (policy.parameters as { safeParse?: unknown } | undefined)?.safeParse !== 'function')
     return 'needs parameters: a zod schema; use z.strictObject({}) for none';

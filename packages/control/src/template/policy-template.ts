@@ -1,5 +1,5 @@
 import { KernelError } from '@braess/kernel';
-import { definePolicy, type PolicyKind } from '../policy/policy.js';
+import { checkPolicyName, type PolicyKind } from '../policy/policy.js';
 import { controllerTemplate, evictionTemplate, oracleTemplate, plannerTemplate } from './background-templates.js';
 import { actorTemplate, clientTemplate } from './client-templates.js';
 import { admissionTemplate, routerTemplate } from './request-templates.js';
@@ -34,7 +34,7 @@ export function policyTemplate(kind: PolicyKind, name: string): readonly Templat
   const template = templates[kind];
   if (template === undefined)
     throw new KernelError('bad-option', `policy kind '${String(kind)}' is unknown; use one of ${Object.keys(templates).join(', ')}`);
-  definePolicy(kind, { name, description: 'Checks the name.', parameters: { safeParse: () => undefined } as never });
+  checkPolicyName(kind, name);
   const identifier = name.replace(/-([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
   const fill = (text: string): string => text.trimStart().replaceAll('@name@', name).replaceAll('@identifier@', identifier);
   return [

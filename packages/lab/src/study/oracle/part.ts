@@ -1,9 +1,9 @@
 import type { Measurement, MeasureTask } from '../../measure-scenario.js';
 import { meanInterval } from '../../reproduce/rows.js';
 import { scenarioFile } from '../../scenario-files.js';
-import type { StudyTable } from '../study.js';
+import type { StudyCell, StudyTable } from '../study.js';
 
-/** Folder of the studies' scenarios. */
+/** Scenarios of the study. */
 export const oracleFile = scenarioFile('study/oracle.yaml');
 export const incastFile = scenarioFile('study/incast.yaml');
 
@@ -34,6 +34,15 @@ export function nearPercent({ transfersByTier }: Measurement): number {
   const all = transfersByTier.reduce((sum, count) => sum + count, 0);
   const near = transfersByTier.slice(0, 3).reduce((sum, count) => sum + count, 0);
   return (100 * near) / all;
+}
+
+/** A line of a chart from the rows of a table: its first column along, another one up. */
+export function lineOf(
+  rows: readonly (readonly StudyCell[])[],
+  name: string,
+  column: number,
+): StudyTable['charts'][number]['series'][number] {
+  return { name, group: name, kind: 'emulated', points: rows.map((row) => ({ x: row[0] as number, y: row[column] as number })) };
 }
 
 /** Change of a number from `before` to `after`, % of `before`, seed by seed: both had the same requests. */
