@@ -99,7 +99,7 @@ workload: { requests: 1, source: { kind: mooncake-like } }
 router: { decode: { policy: netkv }, oracle: { policy: static-tier } }
 faults: [{ kind: telemetry-loss, atSeconds: 1, actor: control/oracle, lost: true }]
 `,
-      'test.yaml:4:52: faults[0].actor is "control/oracle", no engine, frontend or oracle that listens of this cluster; there are 5: pod0/rack0/node0/engine0,',
+      'test.yaml:4:48: faults[0].actor is "control/oracle", no engine, frontend or oracle that listens of this cluster; there are 5: pod0/rack0/node0/engine0,',
     ],
     ['not YAML', 'serving: [', 'test.yaml:1:11: not valid YAML'],
     ['a list instead of a map', '- 1\n', 'test.yaml:1:1: a scenario must be a map of sections'],
