@@ -1,3 +1,5 @@
+import { planCluster, readScenario, validateScenario } from '@braess/cluster';
+import { buildTopology, linksOfClass } from '@braess/fabric';
 import { describe, expect, it } from 'vitest';
 import { createProject, type ProjectRun } from './small-cluster.js';
 
@@ -133,5 +135,34 @@ describe('on every topology, with every decode router, all is served, distances 
     expect(near.slice(3)).toEqual([0, 0]);
     const blind = await check('zones', 'round-robin', 'spread');
     expect(blind[4]).toBeGreaterThan(0);
+  });
+});
+
+describe('validate', () => {
+  it.each([
+    ['slower-links', 4, 1],
+    ['slower-links', 2.5, 5],
+    ['fewer-links', 4, 2],
+  ] as const)('prints uplinks as they are drawn: %s %d:1, %d:1', async (by, leaf, core) => {
+    const cluster = `{ pods: 2, racksPerPod: 2, serversPerRack: 2, gpusPerServer: 4, topology: { kind: KIND, oversubscription: { leaf: ${leaf}, core: ${core}, by: ${by} } } }`;
+    for (const [kind, prefix] of [
+      ['fat-tree', 'network'],
+      ['multi-zone', 'network.zone'],
+    ] as const) {
+      scenario('uplinks', cluster.replace('KIND', kind), 6, 10);
+      const read = readScenario(project.path('uplinks.yaml'));
+      const { defaults } = await validateScenario(read);
+      const printed = (path: string): number => Number(defaults.find((entry) => entry.path === `${prefix}.${path}`)?.value);
+      const topology = buildTopology(planCluster(read).topologySpec);
+      const zones = kind === 'fat-tree' ? 1 : 2;
+      for (const [linkClass, count, link, switches] of [
+        ['leaf-uplink', 'uplinksPerLeaf', 'leafUplink', 4 * zones],
+        ['core-uplink', 'uplinksPerPod', 'coreUplink', 2 * zones],
+      ] as const) {
+        const drawn = linksOfClass(topology, linkClass); // Both directions of each cable.
+        expect(printed(count)).toBe(drawn.length / 2 / switches);
+        expect(printed(`${link}.bytesPerSecond`)).toBe(topology.linkBytesPerSecond[drawn[0]!]);
+      }
+    }
   });
 });

@@ -1,3 +1,4 @@
+import { drawnSpec } from '@braess/fabric';
 import { modelOf, Simulation } from '@braess/kernel';
 import type { RequestTable } from '@braess/workload';
 import { loadWorkload } from './load-workload.js';
@@ -119,6 +120,7 @@ function defaultsOf(read: ReadScenario, plan: ClusterPlan): { path: string; valu
     if (value !== undefined && !read.document.places.has(path)) found.push({ path, value });
   };
   walk(read.scenario, '');
-  walk(plan.topologySpec, 'network');
+  // As it is drawn: what the scenario says of oversubscription stands above.
+  walk(drawnSpec(plan.topologySpec), 'network');
   return found;
 }

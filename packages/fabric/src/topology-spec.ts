@@ -180,3 +180,19 @@ export function oversubscribe(
   }
   return { bytesPerSecond: link.bytesPerSecond, count: fewer };
 }
+
+/** The same network with its uplinks as they are drawn: their number and speed after oversubscription, which is then in them. */
+export function drawnSpec(spec: TopologySpec): TopologySpec {
+  if (spec.kind === 'multi-zone') return { ...spec, zone: drawnTree(spec.zone) };
+  return drawnTree(spec);
+}
+
+function drawnTree({ oversubscription, ...tree }: TreeSpec): TreeSpec {
+  const { leaf = 1, core = 1, by = 'slower-links' } = oversubscription ?? {};
+  const { leafUplink, coreUplink, uplinksPerPod } = tree;
+  const up = oversubscribe('uplinksPerLeaf', leafUplink, tree.uplinksPerLeaf, leaf, by);
+  const drawn = { ...tree, uplinksPerLeaf: up.count, leafUplink: { ...leafUplink, bytesPerSecond: up.bytesPerSecond } };
+  if (coreUplink === undefined || uplinksPerPod === undefined) return drawn;
+  const top = oversubscribe('uplinksPerPod', coreUplink, uplinksPerPod, core, by);
+  return { ...drawn, uplinksPerPod: top.count, coreUplink: { ...coreUplink, bytesPerSecond: top.bytesPerSecond } };
+}

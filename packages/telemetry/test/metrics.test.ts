@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { METRIC_NAMES, metricOfSeries, prometheusText, SERIES_METRICS } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
 
@@ -13,6 +14,16 @@ describe('metric names', () => {
       if (entry.prometheus.endsWith('_total')) expect(entry.type).toBe('counter');
     }
     for (const series of SERIES_METRICS) expect(metricOfSeries(series)?.series).toBe(series);
+  });
+
+  it('of the series stand with their units in docs/results.md', () => {
+    const documented = new Map<string, string>();
+    for (const line of readFileSync(new URL('../../../docs/results.md', import.meta.url), 'utf8').split('\n')) {
+      const [, names = '', units = '', , what] = line.split('|').map((cell) => cell.trim());
+      if (what === undefined || !names.startsWith('`')) continue;
+      for (const [, name] of names.matchAll(/`(\w+)`/g)) documented.set(name!, units);
+    }
+    for (const name of SERIES_METRICS) expect([name, documented.get(name)]).toEqual([name, metricOfSeries(name)?.unit]);
   });
 
   it('come out as exposition text with escaped labels, grouped by name', () => {

@@ -60,16 +60,8 @@ export const METRIC_NAMES: readonly MetricName[] = [
     'Time the sender was paused (PFC) in the period (chunk fidelity)',
   ),
   metric('inflight_requests', 'requests', 'frontend', 'dynamo_frontend_inflight_requests', null, 'gauge', 'Requests in flight'),
-  metric('queued_requests', 'requests', 'frontend', 'dynamo_frontend_queued_requests', null, 'gauge', 'Requests before their first token'),
-  metric(
-    'router_queue',
-    'requests',
-    'router',
-    'dynamo_frontend_router_queue_pending_requests',
-    null,
-    'gauge',
-    'Requests held by the router',
-  ),
+  metric(null, 'requests', 'frontend', 'dynamo_frontend_queued_requests', null, 'gauge', 'Requests before their first token'),
+  metric(null, 'requests', 'router', 'dynamo_frontend_router_queue_pending_requests', null, 'gauge', 'Requests held by the router'),
   metric(
     'poa_hat',
     'ratio',
@@ -101,7 +93,7 @@ export const METRIC_NAMES: readonly MetricName[] = [
     'Tokens that engines put out per second',
   ),
   metric(
-    'active_blocks',
+    null,
     'blocks',
     'engine',
     'dynamo_frontend_worker_active_decode_blocks',
@@ -148,7 +140,7 @@ export const METRIC_NAMES: readonly MetricName[] = [
     'gauge',
     'Price of anarchy of where requests decode, for equal engines of linear latency',
   ),
-  metric('total_blocks', 'blocks', 'engine', 'dynamo_component_total_blocks', null, 'gauge', 'KV blocks of the worker'),
+  metric(null, 'blocks', 'engine', 'dynamo_component_total_blocks', null, 'gauge', 'KV blocks of the worker'),
   metric(
     null,
     'requests',

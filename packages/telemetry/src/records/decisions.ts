@@ -1,8 +1,8 @@
 import { type ColumnTable, reserveRow } from './table.js';
 
 /** Who decided what. */
-export const DECISION_KIND = { prefillRoute: 0, decodeRoute: 1, plan: 2, control: 3, admission: 4, eviction: 5 } as const;
-export const DECISION_KIND_NAMES = ['prefill_route', 'decode_route', 'plan', 'control', 'admission', 'eviction'] as const;
+export const DECISION_KIND = { prefillRoute: 0, decodeRoute: 1, plan: 2, control: 3 } as const;
+export const DECISION_KIND_NAMES = ['prefill_route', 'decode_route', 'plan', 'control'] as const;
 
 /**
  * One candidate of one decision, with what the decider saw of it: a decision over k recorded candidates is k rows with the same decisionId,
