@@ -33,6 +33,7 @@ export interface EnginePool {
   readonly requests: number[];
 }
 
+/** How the engines of a group keep and tell of their blocks. */
 export interface EngineBlocksOptions {
   readonly prefixCaching: boolean;
   /** Most blocks that stay while no request holds them. */

@@ -14,6 +14,7 @@ export type FaultEntry =
   | { readonly kind: 'tier-speed'; readonly atNs: number; readonly tier: ActorReference; readonly factor: number }
   | { readonly kind: 'telemetry-loss'; readonly atNs: number; readonly target: ActorReference; readonly lost: boolean };
 
+/** What the program passes to the fault schedule. */
 export interface FaultSetup {
   readonly entries: readonly FaultEntry[];
   /** Delay of every message of the schedule; a fault at time T is told so that it takes hold at T, or at this moment when T is earlier. */

@@ -13,6 +13,7 @@ export function linkReportNs({ router }: Scenario, { policy, parameters }: Bound
   return policy.linkReportNs?.(parameters) ?? defaultReportNs;
 }
 
+/** What the actor of an oracle is built with. */
 export interface OracleSetting {
   readonly policy: BoundPolicy<OraclePolicy>;
   readonly site: NetworkSite;

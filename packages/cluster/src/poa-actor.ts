@@ -29,6 +29,7 @@ const poaLive = record('poaLive', ['atNs', 'value', 'windowed', 'ttftP99Ms', 'it
 /** PoA-hat left its calm level (`alarmNs`, -1 never) and the TTFT objective broke (`brokenNs`): their difference is the warning it gave. */
 const poaLead = record('poaLead', ['alarmNs', 'brokenNs', 'calm']);
 
+/** How the price-of-anarchy actor samples, models latency, and when it warns. */
 export interface PoaActorOptions {
   readonly periodNs: number;
   /** Longest delay of the messages to this actor. */
@@ -45,6 +46,7 @@ export interface PoaActorOptions {
   readonly alarmSamples: number;
 }
 
+/** What the program passes to it. */
 export interface PoaActorSetup {
   /** Every engine, with the role (a value of `engineRole`) it begins in. May be filled until the run begins. */
   readonly engines: readonly { readonly actor: { readonly id: number }; readonly role: number }[];

@@ -11,6 +11,7 @@ export interface PoaSample {
   readonly inService: number;
 }
 
+/** What the price-of-anarchy actor found, in order of time. */
 export interface RecordedPoa {
   readonly snapshots: PoaSample[];
   /** When PoA-hat left its calm level (-1: not before) and when the TTFT objective first broke; null where it never did. */

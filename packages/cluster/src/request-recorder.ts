@@ -21,6 +21,7 @@ export interface RecordedCounts {
   inFlight: number;
 }
 
+/** What a recorder of requests has to know of the run. */
 export interface RequestRecorderOptions {
   /** Delay from client to frontend: arrivals count from the client, frontends know of their own. */
   readonly clientDelayNs: number;

@@ -2,6 +2,7 @@ import type { RecordCursor, RunRecord } from '@braess/kernel';
 import { appendSample, type RunTables } from '@braess/telemetry';
 import { metric } from './control-recorder.js';
 
+/** What a recorder of use has to know of the cluster. */
 export interface UsageRecorderOptions {
   /** Actor ids of the GPUs of each engine, by the engine's actor id. */
   readonly gpusOfEngine: ReadonlyMap<number, readonly number[]>;

@@ -9,6 +9,7 @@ export interface ChunkSender {
   flows: SenderFlow[];
 }
 
+/** A transfer, or a background flow, as its NIC sends it. */
 export interface SenderFlow {
   flowId: number;
   leftBytes: number;

@@ -27,6 +27,7 @@ export interface LinkSubscription {
   readonly links: readonly number[] | 'all';
 }
 
+/** Who hears of which links. */
 export interface FabricSetup {
   readonly subscriptions: readonly LinkSubscription[];
 }

@@ -38,6 +38,7 @@ export interface OutputPort {
   highestQueuedBytes: number;
 }
 
+/** Limits and marking thresholds of a port queue. */
 export interface OutputPortSettings {
   /** A chunk that would take the queue above this is dropped. */
   queueLimitBytes: number;

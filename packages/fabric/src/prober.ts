@@ -1,6 +1,7 @@
 import { type ActorId, type ActorKind, actorKind } from '@braess/kernel';
 import { probeEnded, probeOrder, startTransfer, transferEnded } from '@braess/protocol';
 
+/** Where probes enter the fabric, and how late; delays in ns. */
 export interface ProberOptions {
   /** Who takes transfers that leave a node. */
   readonly endpointOf: (node: number) => number;
@@ -28,6 +29,7 @@ export interface ProberState {
 
 const messages = { probeOrder, transferEnded };
 
+/** The actor kind of a probe agent. */
 export type ProberKind = ActorKind<'prober', keyof typeof messages, void>;
 
 /**

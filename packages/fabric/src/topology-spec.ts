@@ -66,6 +66,7 @@ export interface MultiZoneSpec {
   interZoneLatencyNs?: number[][];
 }
 
+/** What networks can be drawn. */
 export type TopologySpec = TreeSpec | MultiZoneSpec;
 
 /** Largest number of nodes, and of cables between switches, that a description may ask for: ids are used as array indexes throughout. */

@@ -45,6 +45,7 @@ export interface BlockPool {
   evictedBlocks: number;
 }
 
+/** Size and policy of a pool; without a policy LRU. */
 export interface BlockPoolOptions {
   capacityBlocks: number;
   /** Tokens a block holds, 16 or 64 in practice. */

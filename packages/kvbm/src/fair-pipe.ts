@@ -43,6 +43,7 @@ export interface FairPipe {
 export const HOST_DRAM_BANDWIDTH = { deviceBytesPerSecond: 80e9, workerBytesPerSecond: 32e9 } as const;
 export const NVME_BANDWIDTH = { deviceBytesPerSecond: 10e9, workerBytesPerSecond: 10e9 } as const;
 
+/** Bandwidths and limits of a device that several workers share. */
 export interface FairPipeOptions {
   /** What the device gives to all transfers together. */
   deviceBytesPerSecond: number;

@@ -33,6 +33,7 @@ export interface TierStore {
   evictedBlocks: number;
 }
 
+/** Size, policy and filter of a tier; without a policy LRU, without a filter every offer is stored. */
 export interface TierStoreOptions {
   name: string;
   capacityBlocks: number;

@@ -32,6 +32,7 @@ export interface JobTarget {
   readonly speedTimes?: { readonly of: string; readonly least: number };
 }
 
+/** What a job took, and whether that is what was asked of it. */
 export interface JobResult {
   readonly name: string;
   readonly requests: number;
@@ -113,6 +114,7 @@ function job(
   return { name, description, scenario, settings, trace, shards: 1, target };
 }
 
+/** How jobs are run. */
 export interface JobOptions {
   /** Folder that may hold traces/ and jobs/. */
   readonly shared?: string;

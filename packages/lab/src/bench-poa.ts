@@ -13,6 +13,7 @@ export interface PoaShare {
   readonly percent: number;
 }
 
+/** Shares of the runs measured, and the most that is allowed, percent. */
 export interface PoaShares {
   readonly rows: readonly PoaShare[];
   readonly targetPercent: number;

@@ -4,6 +4,7 @@ import { type PairedRatio, pairedRatio } from '@braess/games';
 import { modelOf, type RunRecord, Simulation } from '@braess/kernel';
 import { readManifest, readSummary } from '@braess/telemetry';
 
+/** Which run is forked, where, and how long better placements are looked for. */
 export interface CounterfactualOptions {
   /** Run folder. */
   readonly folder: string;
@@ -29,6 +30,7 @@ export interface CounterfactualMoment {
   readonly changed: number;
 }
 
+/** What the forks found. `estimate` is a ratio of latencies, 1 where nothing better was found. */
 export interface CounterfactualPoa {
   readonly moments: readonly CounterfactualMoment[];
   /** Realised over best found, with a 95 % interval; null with fewer than three moments. */

@@ -33,6 +33,7 @@ import { type GpuHours, gpuHours, runNames, summaryOptions } from './run-facts.j
 import { conservationFaults, endOf, firstOf, shardWarnings, unsentWarnings, warmupWarnings } from './run-faults.js';
 import { countWindows, type WindowCounts } from './window-bound.js';
 
+/** What is run, how, and who is told meanwhile. */
 export interface RunScenarioOptions {
   /** Scenario file. */
   readonly file: string;
@@ -61,6 +62,7 @@ export interface RunScenarioOptions {
   readonly replay?: string;
 }
 
+/** How far a run is. */
 export interface RunProgress {
   readonly simulatedSeconds: number;
   /** Requests ended, of all there are. */

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { ThreadPool } from '@braess/kernel';
 import type { ScenarioSummary } from './run-scenario.js';
 
+/** What varies in a sweep, and where its runs go. */
 export interface SweepOptions {
   readonly file: string;
   readonly settings?: readonly string[];

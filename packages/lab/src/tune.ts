@@ -5,8 +5,10 @@ import { sweepScenario } from './sweep.js';
 
 /** What a search makes least. */
 export const tuneAims = ['ttft-mean', 'ttft-p99', 'slo-missed'] as const;
+/** Mean or P99 of TTFT, or the share of requests that miss their SLO. */
 export type TuneAim = (typeof tuneAims)[number];
 
+/** What is searched, on which sample, towards what. */
 export interface TuneOptions {
   readonly file: string;
   readonly settings?: readonly string[];
@@ -25,6 +27,7 @@ export interface TuneOptions {
   readonly onPoint?: (done: number, of: number) => void;
 }
 
+/** One combination of weights, and what its run came to. */
 export interface TunePoint {
   readonly parameters: Readonly<Record<string, number>>;
   /** What the aim came to, null where the run failed, lost requests or measured none. */
@@ -36,6 +39,7 @@ export interface TunePoint {
   readonly error: string | null;
 }
 
+/** All points of a search, in the order of the grid, and the one with the least value. */
 export interface Tuning {
   readonly policy: string;
   readonly aim: TuneAim;

@@ -1,5 +1,6 @@
 /** How a request ended. Conservation: submitted = completed + rejected + failed + in flight. */
 export const OUTCOME = { inFlight: 0, completed: 1, rejected: 2, failed: 3 } as const;
+/** A value of `OUTCOME`. */
 export type Outcome = (typeof OUTCOME)[keyof typeof OUTCOME];
 export const OUTCOME_NAMES = ['in_flight', 'completed', 'rejected', 'failed'] as const;
 
@@ -20,6 +21,7 @@ export const REASON = {
   other: 9,
   clientQueueFull: 10,
 } as const;
+/** A value of `REASON`. */
 export type Reason = (typeof REASON)[keyof typeof REASON];
 export const REASON_NAMES = [
   'none',

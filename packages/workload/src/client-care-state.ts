@@ -61,4 +61,5 @@ export interface CareClientState extends FrontendChoice {
 }
 
 type Streams = 'thinks' | 'backoffs' | 'connections' | 'answers' | 'policy';
+/** Context of the client that cares for its requests, with its random streams. */
 export type CareContext = Context<Streams>;

@@ -11,6 +11,7 @@ import type { Uniform } from './distributions.js';
  */
 export type PoolOrder = 'fifo' | 'lifo' | 'random' | 'barge' | 'aiohttp';
 
+/** Connections of a client, and who gets one that is given back. */
 export interface ConnectionPoolSpec {
   connections: number;
   order: PoolOrder;

@@ -15,6 +15,7 @@ import {
 import { createSessionWorkload, nextSessionTurn, type SessionWorkloadSpec, type SessionWorkloadState } from './sessions.js';
 import { chooseWeighted, createTenantChoice, type TenantSpec, type WeightedChoice } from './tenants.js';
 
+/** Shared beginnings of independent requests. */
 export interface IndependentPrefixSpec extends PrefixGroupSpec {
   /** Share of the requests that begin with a shared prompt; default all. */
   share?: number;
@@ -35,6 +36,7 @@ export interface IndependentWorkloadSpec {
   blockTokens?: number;
 }
 
+/** What can be generated. */
 export type WorkloadSpec = IndependentWorkloadSpec | SessionWorkloadSpec | MooncakeLikeSpec;
 
 /** One stream of uniform numbers a purpose, so that changing one part of a workload leaves the others' draws alone. */

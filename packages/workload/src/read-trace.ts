@@ -22,6 +22,7 @@ import {
   type TraceRow,
 } from './trace-format.js';
 
+/** How a trace is read. */
 export interface ReadTraceOptions {
   /** Default: told from the first line. */
   format?: TraceFormatName;

@@ -11,6 +11,7 @@ export interface LengthStatistics {
   max: number;
 }
 
+/** How much of the prompts stood in earlier ones, for an LRU cache that serves all requests (stack distances, Mattson et al. 1970). */
 export interface PrefixReuse {
   blockTokens: number;
   /** Prompt blocks, the last one of a prompt perhaps partial. */
@@ -23,6 +24,7 @@ export interface PrefixReuse {
   infiniteTokenShare: number;
 }
 
+/** What `braess trace` says of a trace: rates are totals over the time from the first to the last arrival. */
 export interface TraceStatistics {
   requests: number;
   /** From the first to the last arrival. */

@@ -475,4 +475,5 @@ export const scenarioSchema = z.strictObject({
 
 /** A scenario with every default filled in; plain data. */
 export type Scenario = z.output<typeof scenarioSchema>;
+/** A group of equal engines, with every default filled in. */
 export type ServingGroup = Scenario['serving'][number];

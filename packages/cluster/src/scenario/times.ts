@@ -5,6 +5,7 @@ const unitNames = { Us: 'us', Ms: 'ms', Seconds: 's', S: 's' } as const;
 /** Times of a run are whole ns in a number, exact up to 2^53; half of that leaves room for what follows a latest moment. */
 export const longestNs = 2 ** 52;
 
+/** A time of a scenario that simulated time cannot hold. */
 export interface TimeProblem {
   readonly path: readonly PropertyKey[];
   readonly message: string;

@@ -27,10 +27,12 @@ export interface ControllerChangeBody {
 }
 export const controllerChange = record('controllerChange', ['change', 'frontendId'], body<ControllerChangeBody>());
 
+/** An actor that is scraped or told; its id is read when the state is created. */
 export interface ControllerTarget {
   readonly id: number;
 }
 
+/** What a controller scrapes and changes; delays and times in ns. */
 export interface ControllerOptions {
   readonly policy: BoundPolicy<ControllerPolicy>;
   readonly periodNs: number;
@@ -84,6 +86,7 @@ export interface ControllerState {
 
 const messages = { trafficStarted, scraped, scrapeDue };
 
+/** The actor kind of a controller. */
 export type ControllerKind = ActorKind<'controller', keyof typeof messages, void>;
 
 /**

@@ -19,6 +19,7 @@ export interface DecodeStageOptions {
   readonly retryNs?: number;
 }
 
+/** The same with every default filled in; without a limit Infinity. */
 export interface DecodeStage {
   readonly reserve: number | undefined;
   readonly utilisationCap: number;

@@ -96,6 +96,7 @@ const messages = {
   setRouterParameters,
 };
 
+/** The actor kind of a frontend. */
 export type FrontendKind = ActorKind<'frontend', keyof typeof messages, FrontendSetup | undefined>;
 
 /**

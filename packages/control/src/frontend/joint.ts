@@ -19,17 +19,17 @@ const worst = 1e9;
 export function decideWaiting(desk: FrontendDesk, state: FrontendState, context: FrontendContext): void {
   state.decodeArmed = false;
   const { policy, parameters } = desk.settings.decodeRouter;
-  if (policy.joint === undefined) drainQueues(desk, state, context);
-  else {
-    const { together, ties = 'random' } = policy.joint(state.decodeParameters ?? parameters);
-    for (const queue of [state.decodeQueue, state.longQueue]) {
-      // Whoever found no room is looked at again when something ends.
-      while (assignWaiting(desk, state, context, queue, together, ties));
-      queue.gathered = 0;
-    }
+  if (policy.joint === undefined) {
+    drainQueues(desk, state, context);
+    armDecode(desk, state, context);
     return;
   }
-  armDecode(desk, state, context);
+  const { together, ties = 'random' } = policy.joint(state.decodeParameters ?? parameters);
+  for (const queue of [state.decodeQueue, state.longQueue]) {
+    // Whoever found no room is looked at again when something ends.
+    while (assignWaiting(desk, state, context, queue, together, ties));
+    queue.gathered = 0;
+  }
 }
 
 /** Assigns up to so many of a queue with the least sum of costs. An engine takes as many as an even share, and one more only when there are more requests. True when some were beyond the number and room may be left. */

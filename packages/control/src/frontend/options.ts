@@ -24,6 +24,7 @@ export interface OverlapIndex<State = unknown> {
   clear(state: State, engine: number): void;
 }
 
+/** What the frontends of a cluster are built with; delays and times in ns. */
 export interface FrontendOptions {
   /** All engines, in the order of their numbers. May be filled until the run begins. */
   readonly engines: readonly EngineEntry[];

@@ -16,6 +16,7 @@ import { createWaitingQueue, type WaitingQueue } from './waiting-queue.js';
 import { createWatch, type FrontendWatch } from './watch.js';
 
 export const frontendStreams = ['admission', 'prefillRouter', 'decodeRouter', 'oracle'] as const;
+/** Context of a frontend, with the random streams of its policies. */
 export type FrontendContext = Context<(typeof frontendStreams)[number]>;
 
 /** Submitted = completed + rejected + failed + cancelled + timedOut + requests in `slotOf`, always. */
@@ -185,6 +186,7 @@ export function listCandidates(state: FrontendState): void {
   }
 }
 
+/** A view as its owner fills it in. */
 export type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** What a frontend kind holds outside its actors' state: settings, and objects filled anew for each use. */

@@ -11,6 +11,7 @@ export const congestionParameters = {
   ceiling: z.number().gt(0).lt(1).default(0.99),
 };
 
+/** The same as a type. */
 export interface CongestionParameters {
   readonly congestion: 'mean' | 'busiest' | 'background';
   readonly ceiling: number;

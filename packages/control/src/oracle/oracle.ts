@@ -15,6 +15,7 @@ export interface ProbePlace {
   readonly prober: { readonly id: number };
 }
 
+/** What an oracle is built with; delays in ns. */
 export interface OracleOptions {
   readonly policy: BoundPolicy<OraclePolicy>;
   readonly site: NetworkSite;
@@ -47,6 +48,7 @@ export interface OracleState {
 const messages = { linkReport, oracleWatch, probeEnded, setTelemetryLoss, publishDue, beatDue };
 type OracleContext = Context<'oracle'>;
 
+/** The actor kind of an oracle. */
 export type OracleKind = ActorKind<'oracle', keyof typeof messages, void>;
 
 /** Period of its beat where the policy names none, ns. */

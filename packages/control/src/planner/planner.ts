@@ -18,6 +18,7 @@ export const plannerOrder = record('plannerOrder', ['order', 'engineId', 'role']
 /** An engine's role and status as the planner has just been told. */
 export const engineRoleSeen = record('engineRoleSeen', ['engineId', 'role', 'status']);
 
+/** What a planner is built with; delays and times in ns. */
 export interface PlannerOptions {
   readonly engines: readonly EngineEntry[];
   readonly policy: BoundPolicy<PlannerPolicy>;
@@ -45,6 +46,7 @@ export interface PlannerState {
 
 const messages = { loadReport, engineState, setTelemetryLoss, planDue };
 
+/** The actor kind of a planner. */
 export type PlannerKind = ActorKind<'planner', keyof typeof messages, void>;
 
 /** The planner: sees load reports and engine states, late, and moves engines between roles by its policy. */

@@ -34,6 +34,7 @@ export interface PolicyOf {
   actor: ActorPlug;
 }
 
+/** Where policies are looked up, and what they may import. */
 export interface LoadOptions {
   /** Directory that files and packages are looked up from: the scenario's. */
   readonly baseDirectory: string;

@@ -3,6 +3,7 @@ import type { z } from 'zod';
 
 /** What can be plugged. */
 export const policyKinds = ['router', 'planner', 'oracle', 'eviction', 'admission', 'controller', 'client', 'actor'] as const;
+/** Kinds of policies. */
 export type PolicyKind = (typeof policyKinds)[number];
 
 /** The next number in [0, 1) of the policy's own random stream. */

@@ -9,6 +9,7 @@ export interface EngineSample extends Partial<Record<Exclude<keyof EngineView, '
   readonly passNs?: readonly number[];
 }
 
+/** What a view made by hand holds; what is left out is 0, empty or unknown. */
 export interface RouterViewSample {
   readonly stage: number;
   readonly blockTokens: number;

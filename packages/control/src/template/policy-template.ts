@@ -21,6 +21,7 @@ const templates: Readonly<Record<PolicyKind, TemplateText>> = {
   actor: actorTemplate,
 };
 
+/** A file to write. */
 export interface TemplateFile {
   readonly fileName: string;
   readonly text: string;

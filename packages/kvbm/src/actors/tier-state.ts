@@ -47,6 +47,7 @@ export interface TierState {
   recorded: TierTotals;
 }
 
+/** Counts since the run began: blocks offered from above and those dropped, asked for and found, transfers, and what the store did. */
 export interface TierTotals {
   offeredBlocks: number;
   droppedBlocks: number;

@@ -5,6 +5,7 @@ import type { Measurement } from '../measure-scenario.js';
 import type { ReproductionRow } from './rows.js';
 import type { Chart, ReproductionSuite, ScenarioCase, SuitePart, SuiteSelection } from './suite.js';
 
+/** What is reproduced, and how. */
 export interface ReproduceOptions extends SuiteSelection {
   /** Runs at a time (default: one a core). */
   readonly parallel?: number;
@@ -13,6 +14,7 @@ export interface ReproduceOptions extends SuiteSelection {
   readonly onProgress?: (progress: ReproduceProgress) => void;
 }
 
+/** How far a reproduction is. */
 export interface ReproduceProgress {
   readonly runsDone: number;
   readonly runs: number;
@@ -20,6 +22,7 @@ export interface ReproduceProgress {
   readonly secondsLeft: number | undefined;
 }
 
+/** A table or figure as reproduced. */
 export interface ReproducedPart {
   readonly id: string;
   readonly title: string;
@@ -28,6 +31,7 @@ export interface ReproducedPart {
   readonly charts: readonly Chart[];
 }
 
+/** A paper, or parts of it, as reproduced; `rows` are those of all parts in order. */
 export interface Reproduction {
   readonly suite: string;
   readonly title: string;

@@ -1,3 +1,4 @@
+import type { LineChart, LineSeries } from '@braess/telemetry';
 import type { Measurement, MeasureTask } from '../measure-scenario.js';
 import type { ReproductionRow } from './rows.js';
 
@@ -9,23 +10,11 @@ export interface ScenarioCase extends MeasureTask {
   readonly seeds?: readonly (number | string)[];
 }
 
-/** A line of a figure. */
-export interface ChartSeries {
-  readonly name: string;
-  readonly kind: 'published' | 'emulated';
-  /** Series of the same group have one colour. */
-  readonly group: string;
-  readonly points: readonly { readonly x: number; readonly y: number; readonly low?: number | null; readonly high?: number | null }[];
-}
+/** A figure: published numbers dashed, emulated ones solid with their intervals. */
+export type Chart = LineChart;
+export type ChartSeries = LineSeries;
 
-export interface Chart {
-  readonly title: string;
-  readonly xLabel: string;
-  readonly yLabel: string;
-  readonly xScale?: 'linear' | 'log';
-  readonly series: readonly ChartSeries[];
-}
-
+/** What a table or figure comes to. */
 export interface PartResult {
   readonly rows: readonly ReproductionRow[];
   readonly charts?: readonly Chart[];
@@ -44,6 +33,7 @@ export interface SuitePart {
   evaluate(runsOf: RunsOf): PartResult | Promise<PartResult>;
 }
 
+/** Which parts of a paper are asked for. */
 export interface SuiteSelection {
   /** Numbers of tables, figures and experiments; none given: all. */
   readonly tables?: readonly number[];

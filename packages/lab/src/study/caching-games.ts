@@ -91,6 +91,10 @@ export async function placementTable(quick: boolean): Promise<{ readonly table: 
   };
 }
 
+/**
+ * Of each topology: games that have pure equilibria, in how many of them a further cache raised what the others pay together (at the best and at the worst
+ * equilibrium) and what all pay (at the best), and the largest rise of what the others pay, as a share.
+ */
 export interface BraessSearch {
   readonly rows: readonly {
     readonly topology: string;

@@ -31,6 +31,7 @@ export function studyNames(): string[] {
   return studies.map(({ name }) => name);
 }
 
+/** How a study is run. */
 export interface StudyOptions {
   readonly quick: boolean;
   /** Scenario file to study in place of the study's own. */

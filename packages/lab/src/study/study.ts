@@ -4,6 +4,7 @@ import type { Chart } from '../reproduce/suite.js';
 /** A cell of a table; null where there is nothing to say. */
 export type StudyCell = string | number | null;
 
+/** A table of a study; `id` names it in study.json. */
 export interface StudyTable {
   readonly id: string;
   readonly title: string;
@@ -13,6 +14,7 @@ export interface StudyTable {
   readonly charts: readonly Chart[];
 }
 
+/** What the runs of a study come to. */
 export interface StudyResult {
   readonly tables: readonly StudyTable[];
   /** One paragraph, made from the numbers of this run. */

@@ -1,6 +1,7 @@
 /** Values of a column: the typed arrays the tables keep. */
 export type ColumnArray = Float64Array | Float32Array | Int32Array | Uint16Array | Int8Array | Uint8Array;
 
+/** Types of columns that are written; a boolean is a bit, a string a number into a dictionary of names. */
 export type ParquetType = 'int32' | 'int64' | 'double' | 'float' | 'boolean' | 'string';
 
 /**

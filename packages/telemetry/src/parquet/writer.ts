@@ -19,6 +19,7 @@ export interface ColumnValues {
   names?: readonly string[];
 }
 
+/** How a Parquet file is written; without them uncompressed and with no metadata of its own. */
 export interface ParquetOptions {
   compression?: 'none' | 'gzip';
   /** Key-value pairs of the file's footer. */

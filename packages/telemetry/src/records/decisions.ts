@@ -59,6 +59,7 @@ export interface DecisionSegment {
   noteId: Int32Array;
 }
 
+/** All candidates of all recorded decisions, a row each. */
 export type DecisionColumns = ColumnTable<DecisionSegment>;
 
 export function createDecisionColumns(maxRows = 200_000_000, segmentRows = 8192): DecisionColumns {

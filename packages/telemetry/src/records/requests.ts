@@ -34,6 +34,7 @@ export interface RequestSegment {
   tierFetchBytes: Float64Array;
 }
 
+/** All requests of a run, a row each. */
 export type RequestColumns = ColumnTable<RequestSegment>;
 
 /** Rows in a segment: 8,192 rows are about 1.2 MB, small enough to hand on often and large enough for a Parquet row group. */

@@ -10,6 +10,7 @@ export interface SeriesSegment {
   value: Float64Array;
 }
 
+/** All samples of all series, a row each. */
 export type SeriesColumns = ColumnTable<SeriesSegment>;
 
 export function createSeriesColumns(maxRows = 200_000_000, segmentRows = 16_384): SeriesColumns {

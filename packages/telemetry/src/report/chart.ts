@@ -18,6 +18,7 @@ export const TIER_COLOURS = ['#2f5fa8', '#5f94d6', '#9dc3ec', '#cfdff2', '#eceff
 
 const FONT = 'Inter, "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif';
 
+/** Options of Observable Plot, which draws the charts. */
 export type PlotOptions = Plot.PlotOptions;
 
 /** Draws one chart as static SVG text. */

@@ -15,6 +15,15 @@ interface Label {
   text: string;
 }
 
+/** A GPU and its mean use, 0 to 1. */
+interface GpuUse {
+  readonly name: string;
+  readonly use: number;
+}
+
+/** GPUs by rack and node, in the order of their names. */
+type Racks = Map<string, Map<string, GpuUse[]>>;
+
 const CELL = 24;
 
 /**
@@ -38,34 +47,7 @@ export async function heatMap(
   const uses = new Map([...gpus.map((name) => [name, 0] as const), ...rows.map(([entity, use]) => [String(entity), Number(use)] as const)]);
   const racks = groupByRack([...uses].map(([name, use]) => ({ name, use })));
   const cell = uses.size > 512 ? 14 : CELL;
-  const columns = Math.max(...[...racks.values()].flatMap((nodes) => [...nodes.values()].map((list) => list.length)));
-  const nodes = Math.max(...[...racks.values()].map((list) => list.size));
-  const longest = Math.max(...[...racks.values()].flatMap((list) => [...list.keys()].map((node) => node.length)));
-  const labelWidth = 16 + longest * 6.5;
-  const blockWidth = labelWidth + columns * cell + 24;
-  const blockHeight = nodes * cell + 44;
-  const fitting = Math.max(1, Math.floor(width / blockWidth));
-  // As many rows as needed, filled evenly.
-  const perRow = Math.ceil(racks.size / Math.ceil(racks.size / fitting));
-  const cells: Cell[] = [];
-  const labels: Label[] = [];
-  const titles: Label[] = [];
-  let block = 0;
-  for (const [rack, nodesOfRack] of racks) {
-    const left = (block % perRow) * blockWidth + labelWidth;
-    const top = Math.floor(block / perRow) * blockHeight + 26;
-    titles.push({ x: left, y: top - 8, text: rack });
-    let row = 0;
-    for (const [node, list] of nodesOfRack) {
-      labels.push({ x: left - 8, y: top + (row + 0.5) * cell, text: node });
-      list.forEach(({ name, use }, column) => {
-        cells.push({ x: left + column * cell, y: top + row * cell, use, name });
-      });
-      row++;
-    }
-    block++;
-  }
-  const height = Math.ceil(racks.size / perRow) * blockHeight;
+  const { cells, labels, titles, height } = layOut(racks, cell, width);
   return chart({
     width,
     height,
@@ -97,14 +79,46 @@ export async function heatMap(
   });
 }
 
-function groupByRack(gpus: readonly { name: string; use: number }[]): Map<string, Map<string, { name: string; use: number }[]>> {
-  const racks = new Map<string, Map<string, { name: string; use: number }[]>>();
+/** Places of cells of this size, and of the names of nodes and racks: as many blocks side by side as the width holds, in rows filled evenly. */
+function layOut(racks: Racks, cell: number, width: number): { cells: Cell[]; labels: Label[]; titles: Label[]; height: number } {
+  const columns = Math.max(...[...racks.values()].flatMap((nodes) => [...nodes.values()].map((list) => list.length)));
+  const nodes = Math.max(...[...racks.values()].map((list) => list.size));
+  const longest = Math.max(...[...racks.values()].flatMap((list) => [...list.keys()].map((node) => node.length)));
+  const labelWidth = 16 + longest * 6.5;
+  const blockWidth = labelWidth + columns * cell + 24;
+  const blockHeight = nodes * cell + 44;
+  const fitting = Math.max(1, Math.floor(width / blockWidth));
+  const perRow = Math.ceil(racks.size / Math.ceil(racks.size / fitting));
+  const cells: Cell[] = [];
+  const labels: Label[] = [];
+  const titles: Label[] = [];
+  let block = 0;
+  for (const [rack, nodesOfRack] of racks) {
+    const left = (block % perRow) * blockWidth + labelWidth;
+    const top = Math.floor(block / perRow) * blockHeight + 26;
+    titles.push({ x: left, y: top - 8, text: rack });
+    let row = 0;
+    for (const [node, list] of nodesOfRack) {
+      labels.push({ x: left - 8, y: top + (row + 0.5) * cell, text: node });
+      list.forEach(({ name, use }, column) => {
+        cells.push({ x: left + column * cell, y: top + row * cell, use, name });
+      });
+      row++;
+    }
+    block++;
+  }
+  const height = Math.ceil(racks.size / perRow) * blockHeight;
+  return { cells, labels, titles, height };
+}
+
+function groupByRack(gpus: readonly GpuUse[]): Racks {
+  const racks: Racks = new Map();
   const natural = new Intl.Collator('en', { numeric: true });
   for (const gpu of [...gpus].sort((a, b) => natural.compare(a.name, b.name))) {
     const parts = gpu.name.split('/');
     const node = parts.at(-2) ?? 'cluster';
     const rack = parts.slice(0, -2).join('/') || 'cluster';
-    const nodes = racks.get(rack) ?? new Map<string, { name: string; use: number }[]>();
+    const nodes = racks.get(rack) ?? new Map<string, GpuUse[]>();
     racks.set(rack, nodes);
     nodes.set(node, [...(nodes.get(node) ?? []), gpu]);
   }

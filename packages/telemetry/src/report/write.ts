@@ -19,6 +19,7 @@ export interface ComparisonPage {
   readonly sections: readonly ComparisonSection[];
 }
 
+/** Charts over one table, with a sentence about them. */
 export interface ComparisonSection {
   readonly title: string;
   readonly note: string;
@@ -38,6 +39,7 @@ export interface LineChart {
   readonly series: readonly LineSeries[];
 }
 
+/** A line of a chart; those of the same `group` have one colour. */
 export interface LineSeries {
   readonly name: string;
   readonly group: string;

@@ -14,6 +14,7 @@ export interface ComparisonRow {
   better: 'higher' | 'lower' | 'neither';
 }
 
+/** Summaries of several runs; rows have a value for each folder, in their order. */
 export interface RunComparison {
   folders: string[];
   fingerprints: string[];

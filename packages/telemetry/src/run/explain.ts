@@ -13,6 +13,7 @@ export interface ExplainLine {
   candidates: ExplainCandidate[];
 }
 
+/** A candidate of a decision, as the decider saw it. */
 export interface ExplainCandidate {
   name: string;
   chosen: boolean;

@@ -49,8 +49,10 @@ export interface RunFacts {
   oracleFallbackSeconds?: number;
 }
 
+/** summary.json of a run folder. */
 export type FolderSummary = RunSummary & RunFacts;
 
+/** What a run folder begins with; what came of the run is given when it is closed. */
 export interface RunFolderOptions {
   folder: string;
   scenario: unknown;

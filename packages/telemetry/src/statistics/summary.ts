@@ -13,6 +13,7 @@ export interface Slo {
   e2eMs?: number;
 }
 
+/** What counts in a summary, and as good. */
 export interface SummaryOptions {
   slo?: Slo;
   /** By tenant id; a tenant that is not listed uses `slo`. */

@@ -17,6 +17,7 @@ export function addValue(list: ValueList, value: number): void {
   list.values[list.length++] = value;
 }
 
+/** Mean and quantiles of a latency, in the unit that the field of the summary names (ms). */
 export interface Distribution {
   mean: number;
   p50: number;

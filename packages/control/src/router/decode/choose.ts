@@ -21,6 +21,7 @@ export const anyWeight = (...names: readonly string[]) =>
     { error: `${names.join(', ')} are all 0, so all candidates cost the same: give one of them a weight, or take the policy random` },
   ] as const;
 
+/** The same as a type. */
 export interface ChoiceParameters {
   readonly load: 'account' | 'report';
   readonly ties: 'random' | 'least-loaded' | 'first';

@@ -24,6 +24,7 @@ export interface FitTarget {
   readonly emulated: number;
 }
 
+/** The free parameters as found again, beside those that the scenarios hold. */
 export interface NetkvFit {
   readonly found: NetkvParameters;
   /** What the scenario file holds. */
@@ -34,6 +35,7 @@ export interface NetkvFit {
   readonly runs: number;
 }
 
+/** What makes a fit thinner, and who is told of its tries. */
 export interface FitOptions {
   readonly parallel?: number;
   readonly seeds?: readonly number[];

@@ -3,10 +3,10 @@ import { scenarioFile } from '../../scenario-files.js';
 import type { ScenarioCase } from '../suite.js';
 import type { Profile } from './published.js';
 
-/** Folder of the suite's scenarios. */
-
+/** Scenario of each profile of requests. */
 const files: Readonly<Record<Profile, string>> = { chatbot: 'chatbot.yaml', rag: 'rag.yaml', long: 'long-context.yaml' };
 
+/** Names of the schedulers in the ids of rows. */
 export type Scheduler = 'rr' | 'cla' | 'static' | 'self' | 'netkv' | 'by-request';
 
 /**
@@ -22,6 +22,7 @@ const schedulers: Readonly<Record<Scheduler, readonly string[]>> = {
   'by-request': ['router.decode.parameters={inFlight: tier, counts: requests}'],
 };
 
+/** What a case of the suite sets over its scenario file. */
 export interface CaseOptions {
   readonly profile?: Profile;
   /** Another file of the folder. */

@@ -4,6 +4,7 @@ import { type ReproductionRow, rowOf } from '../rows.js';
 import type { RunsOf, ScenarioCase } from '../suite.js';
 
 export const topologies = ['340b-1p2d', '70b-1p2d', '70b-1p5d'] as const;
+/** Model, and numbers of prefill and decode engines. */
 export type TopologyName = (typeof topologies)[number];
 
 /** File of a scenario of the suite. */
