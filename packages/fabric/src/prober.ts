@@ -8,7 +8,6 @@ export interface ProberOptions {
   /** To whoever takes transfers there, and to the one who ordered the probe. */
   readonly transferDelayNs: number;
   readonly reportDelayNs: number;
-  readonly sendsTo?: readonly string[];
 }
 
 interface Probe {
@@ -37,11 +36,10 @@ export type ProberKind = ActorKind<'prober', keyof typeof messages, void>;
  * stamps of the adapters.
  */
 export function proberKind(options: ProberOptions): ProberKind {
-  const { endpointOf, transferDelayNs, reportDelayNs, sendsTo } = options;
+  const { endpointOf, transferDelayNs, reportDelayNs } = options;
   return actorKind({
     name: 'prober',
     messages,
-    ...(sendsTo === undefined ? {} : { sendsTo }),
     state: (): ProberState => ({ probes: new Map(), count: 0 }),
     on: {
       probeOrder(state: ProberState, { sender, probe, source, destination, forthBytes, backBytes }, context) {

@@ -1,8 +1,8 @@
 /**
  * A latency histogram over integer nanoseconds with buckets of constant relative width: values below 2^(precisionBits + 1) ns are exact, above
  * that a power of two is cut into 2^precisionBits buckets, so a reported value is within 2^-(precisionBits + 1) of the recorded one (0.049 % at
- * the default 10). The layout is that of HDR histograms (Gil Tene, HdrHistogram). Counts, the sum and the extremes are exact integers: merging in any order, and
- * recording in any order, gives the same histogram. Plain data; only the octaves in use take memory (8 KB each).
+ * the default 10). The layout is that of HDR histograms (Gil Tene, HdrHistogram). Counts, the sum and the extremes are exact integers: recording in any
+ * order gives the same histogram. Plain data; only the octaves in use take memory (8 KB each).
  */
 export interface LatencyHistogram {
   precisionBits: number;
@@ -58,24 +58,6 @@ export function recordLatency(histogram: LatencyHistogram, valueNs: number, coun
     const high = Math.floor(valueNs / SUM_BASE);
     addToSum(histogram, high * count, (valueNs - high * SUM_BASE) * count);
   }
-}
-
-/** Adds everything in `from` to `into`. Exact, so the order of merging does not matter. Both need the same precision. */
-export function mergeHistograms(into: LatencyHistogram, from: LatencyHistogram): void {
-  if (into.precisionBits !== from.precisionBits) {
-    throw new RangeError(
-      `cannot merge histograms of ${from.precisionBits} and ${into.precisionBits} precision bits; create both with the same precision`,
-    );
-  }
-  if (from.total === 0) return;
-  coverBucket(into, from.firstBucket);
-  coverBucket(into, from.firstBucket + from.counts.length - 1);
-  const shift = from.firstBucket - into.firstBucket;
-  for (let slot = 0; slot < from.counts.length; slot++) into.counts[slot + shift]! += from.counts[slot]!;
-  into.total += from.total;
-  if (into.minNs < 0 || from.minNs < into.minNs) into.minNs = from.minNs;
-  if (from.maxNs > into.maxNs) into.maxNs = from.maxNs;
-  addToSum(into, from.sumHigh, from.sumLow);
 }
 
 /** Mean in ns of the exact sum; NaN when empty. */

@@ -101,23 +101,6 @@ export function addSegmentToSummary(state: SummaryState, segment: RequestSegment
   }
 }
 
-/** Adds all of `from`, which must have been created with the same options. */
-export function mergeSummaries(into: SummaryState, from: SummaryState): void {
-  for (let i = 0; i < 4; i++) {
-    into.outcomes[i]! += from.outcomes[i]!;
-    into.measured.cached[i]! += from.measured.cached[i]!;
-  }
-  into.lastNs = Math.max(into.lastNs, from.lastNs);
-  into.measured.completed += from.measured.completed;
-  into.measured.ended += from.measured.ended;
-  into.measured.good += from.measured.good;
-  into.measured.outputTokens += from.measured.outputTokens;
-  into.measured.inputTokens += from.measured.inputTokens;
-  for (const key of ['ttftNs', 'tpotNs', 'e2eNs', 'transferNs', 'tierFetchNs'] as const) {
-    for (let i = 0; i < from[key].length; i++) addValue(into[key], from[key].values[i]!);
-  }
-}
-
 /** The summary of what was added. `simulatedNs` is the length of the run (default: the last outcome or arrival), `itl` every gap. */
 export function finishSummary(state: SummaryState, itl: LatencyHistogram, simulatedNs = state.lastNs): RunSummary {
   const { measured, outcomes } = state;
