@@ -301,6 +301,22 @@ describe('editors', () => {
     expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual(JSON.parse(JSON.stringify(scenarioJsonSchema())));
   });
 
+  it('are told what every key stands for', () => {
+    type Schema = { readonly [key: string]: unknown; readonly properties?: Record<string, Schema> };
+    const without: string[] = [];
+    const walk = (schema: Schema, path: string): void => {
+      const choices = (schema.oneOf ?? schema.anyOf ?? []) as Schema[];
+      for (const [name, value] of Object.entries(schema.properties ?? {})) {
+        const isPlain = value.const === undefined && value.properties === undefined && (value.oneOf ?? value.anyOf) === undefined;
+        if (isPlain && value.description === undefined) without.push(`${path}.${name}`);
+        walk(value, `${path}.${name}`);
+      }
+      for (const inner of [...choices, ...(schema.items === undefined ? [] : [schema.items as Schema])]) walk(inner, path);
+    };
+    walk(scenarioJsonSchema() as Schema, '');
+    expect(without).toEqual([]);
+  });
+
   it('every scenario of configs/ can be planned', () => {
     const folder = new URL('../../../configs/', import.meta.url);
     const names = readdirSync(folder).filter((name) => name.endsWith('.yaml'));

@@ -2,16 +2,13 @@ import { LINK_CLASSES } from '@braess/fabric';
 import { HOST_DRAM_BANDWIDTH, NVME_BANDWIDTH } from '@braess/kvbm';
 import type { Precision } from '@braess/serving';
 import { z } from 'zod';
+import { count, notNegative, positive, share } from './described.js';
 import { workloadSchema } from './workload-schema.js';
 
-/** Describes a value for editors and for messages. */
-const count = (description: string, least = 1) => z.int().min(least).describe(description);
-const positive = (description: string) => z.number().positive().finite().describe(description);
 /** Of a link or a tier: at least 1 MB/s, as less is a number of GB/s or Gb/s that was meant to be one of bytes/s. */
 const bandwidth = (description: string) => z.number().min(1e6).finite().describe(description);
 /** At most a second: no cable is longer. */
 const latency = (description: string) => z.int().min(0).max(1e9).describe(description);
-const share = (description: string) => z.number().min(0).max(1).describe(description);
 
 const roles = ['aggregated', 'prefill', 'decode'] as const;
 const precisions = ['bf16', 'fp8', 'int8', 'fp4'] as const satisfies readonly Precision[];
@@ -57,7 +54,10 @@ const topologySchema = z.strictObject({
     .strictObject({
       leaf: z.number().min(1).default(1).describe('Ratio at the leaf uplinks, 4 means 4:1'),
       core: z.number().min(1).default(1).describe('Ratio at the core uplinks'),
-      by: z.enum(['slower-links', 'fewer-links']).default('slower-links'),
+      by: z
+        .enum(['slower-links', 'fewer-links'])
+        .default('slower-links')
+        .describe('What a ratio takes from the uplinks: their speed, or their number'),
     })
     .prefault({}),
 });
@@ -116,8 +116,8 @@ const clusterSchema = z.strictObject({
 
 const modelSchema = z.strictObject({
   name: z.string().default('Llama-3.1-8B').describe('Name of a model in the catalogue'),
-  weightPrecision: z.enum(precisions).default('bf16'),
-  kvPrecision: z.enum(precisions).default('bf16'),
+  weightPrecision: z.enum(precisions).default('bf16').describe('Format of the weights: their memory, their reading, the FLOPs there are'),
+  kvPrecision: z.enum(precisions).default('bf16').describe('Format of the KV cache: blocks that fit, bytes that move'),
 });
 
 const timingSchema = z.discriminatedUnion('kind', [
@@ -129,10 +129,10 @@ const timingSchema = z.discriminatedUnion('kind', [
   z
     .strictObject({
       kind: z.literal('linear'),
-      prefillMs: z.number().min(0).describe('Of a pass with prompt tokens, ms'),
-      prefillMsPerToken: z.number().min(0),
-      decodeMs: z.number().min(0).describe('Of a decode pass, ms'),
-      decodeMsPerSequence: z.number().min(0),
+      prefillMs: notNegative('Of a pass with prompt tokens, ms'),
+      prefillMsPerToken: notNegative('Of each prompt token on top, ms'),
+      decodeMs: notNegative('Of a decode pass, ms'),
+      decodeMsPerSequence: notNegative('Of each sequence on top, ms'),
     })
     .describe('Straight lines in the prompt tokens and in the sequences of a pass'),
   z.strictObject({
@@ -142,7 +142,7 @@ const timingSchema = z.discriminatedUnion('kind', [
 ]);
 
 /** A policy's own schema checks its parameters. */
-const parameters = z.record(z.string(), z.json());
+const parameters = z.record(z.string(), z.json()).describe('Parameters of the policy: braess policy list names them');
 
 const evictionSchema = {
   eviction: z
@@ -158,7 +158,7 @@ const engineSchema = {
   maxSequences: count('Most sequences in a pass').default(256),
   maxBatchedTokens: count('Token budget of a pass').default(8192),
   holdsSlots: z.boolean().default(false).describe('Prefilled requests count against maxSequences until their KV has been pulled'),
-  newBatchStallMs: z.number().min(0).default(0).describe('Extra time of the first pass at each batch size (graph capture, compilation)'),
+  newBatchStallMs: notNegative('Extra time of the first pass at each batch size (graph capture, compilation)').default(0),
   maxModelTokens: count('Longest prompt plus output; default what the model was trained for').optional(),
   maxWaiting: count('Requests that may wait in an engine').default(65_536),
   schedulingPolicy: z
@@ -183,7 +183,7 @@ const engineSchema = {
 const groupSchema = z.strictObject({
   name: z.string().optional().describe('Name of the group in messages'),
   count: count('Engines of the group'),
-  role: z.enum(roles).default('aggregated'),
+  role: z.enum(roles).default('aggregated').describe('What its engines do: prompts, answers after a KV transfer, or both'),
   placement: z
     .enum(['packed', 'spread'])
     .default('packed')
@@ -203,8 +203,8 @@ const tierSchema = {
 
 const deviceSchema = {
   ...tierSchema,
-  latencyUs: z.number().min(0).default(100).describe('Fixed time before the bytes of a transfer move'),
-  pollMs: z.number().min(0).default(0).describe('Period at which the scheduler notices ended transfers; 0 at once'),
+  latencyUs: notNegative('Fixed time before the bytes of a transfer move').default(100),
+  pollMs: notNegative('Period at which the scheduler notices ended transfers; 0 at once').default(0),
 };
 
 const tiersSchema = z.strictObject({
@@ -229,7 +229,7 @@ const tiersSchema = z.strictObject({
   g4: z
     .strictObject({
       ...tierSchema,
-      latencyUs: z.number().min(0).default(500).describe('Time of the storage service before the bytes move'),
+      latencyUs: notNegative('Time of the storage service before the bytes move').default(500),
     })
     .optional()
     .describe('Network storage, reached through the fabric'),
@@ -289,14 +289,14 @@ const routerSchema = z.strictObject({
     .default([])
     .describe('Router parameters of each frontend, in order, over those above; a decode policy of its own keeps its own'),
   frontendBy: z.enum(['turn', 'hash']).default('turn').describe('How clients choose a frontend: in turn, or by hash of the session'),
-  replicaSyncMs: z.number().min(0).default(0).describe('How often frontends tell each other their load; 0: never'),
+  replicaSyncMs: notNegative('How often frontends tell each other their load; 0: never').default(0),
   linkReportMs: z
     .number()
     .min(0)
     .optional()
     .describe('Period of link reports to the oracle; 0: at each change; default what the oracle asks for, else 1000'),
-  loadReportMs: z.number().min(0).default(0).describe('Period of load reports of the engines; 0 for none'),
-  kvEventMs: z.number().min(0).default(0).describe('How long KV events are gathered; 0 sends them as they happen'),
+  loadReportMs: notNegative('Period of load reports of the engines; 0 for none').default(0),
+  kvEventMs: notNegative('How long KV events are gathered; 0 sends them as they happen').default(0),
   queue: z
     .strictObject({
       order: z
@@ -323,28 +323,28 @@ const speedFactor = z
 const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('gpu-speed'),
-    atSeconds: z.number().min(0),
+    atSeconds: notNegative('When it takes hold, simulated time'),
     gpu: z.string().describe('Place, e.g. pod0/rack0/node0/gpu0'),
     factor: speedFactor.describe('1 healthy, 0 dead'),
   }),
   z.strictObject({
     kind: z.literal('link-share'),
-    atSeconds: z.number().min(0),
+    atSeconds: notNegative('When it takes hold, simulated time'),
     from: z.string().describe('Node, e.g. pod0/rack0/leaf0'),
     to: z.string().describe('Node at the other end'),
     share: share('What is left of the cable: 0 cut, 1 whole'),
   }),
   z.strictObject({
     kind: z.literal('tier-speed'),
-    atSeconds: z.number().min(0),
+    atSeconds: notNegative('When it takes hold, simulated time'),
     tier: z.string().describe('Place of a KV tier, e.g. pod0/rack0/node0/g2, or storage/g4'),
     factor: speedFactor.describe('Share of its bandwidth that is left; 0: it is out, and what DRAM or NVMe held is lost'),
   }),
   z.strictObject({
     kind: z.literal('telemetry-loss'),
-    atSeconds: z.number().min(0),
+    atSeconds: notNegative('When it takes hold, simulated time'),
     actor: z.string().describe('Place of an engine or frontend, e.g. pod0/rack0/node0/engine0 or control/frontend0'),
-    lost: z.boolean(),
+    lost: z.boolean().describe('Whether its reports (or those to it) are lost from then on'),
   }),
 ]);
 
@@ -353,19 +353,28 @@ const poaSchema = z
     everySeconds: positive('Time between two snapshots of what is in flight').default(1),
     windowSeconds: positive('Requests that ended this long ago at most count for the live value').default(10),
     slopeSeconds: positive('Latency model of a worker with n requests, a n + b + d / (n_sat - n)^beta: a'),
-    interceptSeconds: z.number().min(0).default(0).describe('b'),
-    poleScale: z.number().min(0).default(0).describe('d'),
+    interceptSeconds: notNegative('b').default(0),
+    poleScale: notNegative('d').default(0),
     saturationLoad: positive('n_sat').default(1e9),
     poleExponent: positive('beta').default(1),
     definition: z.enum(['published', 'same-units', 'load-dependent']).default('published').describe('What is set in proportion to what'),
-    rows: z.enum(['in-flight', 'in-service']).default('in-flight'),
+    rows: z
+      .enum(['in-flight', 'in-service'])
+      .default('in-flight')
+      .describe('Which requests count: all in flight, or those that a worker serves'),
     slotsPerWorker: z
       .union([count('Requests one worker may be assigned'), z.literal('unlimited')])
       .default(1)
       .describe('Requests one worker may be assigned'),
-    loadNotion: z.enum(['in-service', 'excluding-self']).default('in-service'),
-    aggregate: z.enum(['sum', 'mean']).default('sum'),
-    pastPole: z.enum(['infinite', 'clamp', 'exclude', 'error']).default('clamp'),
+    loadNotion: z
+      .enum(['in-service', 'excluding-self'])
+      .default('in-service')
+      .describe('Load that the model is fed: requests in service, with or without the own one'),
+    aggregate: z.enum(['sum', 'mean']).default('sum').describe('Sums, or means over requests and over pairs'),
+    pastPole: z
+      .enum(['infinite', 'clamp', 'exclude', 'error'])
+      .default('clamp')
+      .describe('A worker at or past its pole: costs without end, as much as just before it, is left out, or ends the run'),
     minimumInFlight: count('Fewer in flight: undefined').default(5),
     alarmFactor: positive('The alarm: live value this many times its calm level').default(1.25),
     alarmSamples: count('... so many snapshots in a row').default(2),
@@ -447,13 +456,13 @@ const executionSchema = z
 
 /** Everything a scenario can say. */
 export const scenarioSchema = z.strictObject({
-  name: z.string().min(1).default('scenario'),
+  name: z.string().min(1).default('scenario').describe('Name in reports, and of run folders'),
   seed: z
     .union([z.int().min(0), z.string()])
     .default(1)
     .describe('Seed of every random stream'),
   untilSeconds: positive('End of the run in simulated time; default when all is done').optional(),
-  warmupSeconds: z.number().min(0).default(0).describe('Requests that arrive before are left out of latencies and rates'),
+  warmupSeconds: notNegative('Requests that arrive before are left out of latencies and rates').default(0),
   catalogue: z.array(z.string()).default([]).describe('Own catalogue files (JSON with gpus, models, profiles), beside the scenario'),
   cluster: clusterSchema.prefault({}),
   model: modelSchema.prefault({}),
@@ -467,7 +476,7 @@ export const scenarioSchema = z.strictObject({
   controller: controllerSchema.optional().describe('Watches latencies and changes router parameters'),
   workload: workloadSchema,
   actors: z.array(policySchema).default([]).describe('Actors of your own, each in a cell of its own beside the frontends'),
-  faults: z.array(faultSchema).default([]),
+  faults: z.array(faultSchema).default([]).describe('What breaks when, and is mended'),
   telemetry: telemetrySchema.prefault({}),
   delays: delaysSchema.prefault({}),
   execution: executionSchema.prefault({}),
