@@ -1,4 +1,5 @@
 import { engineStatus } from '@braess/protocol';
+import { columnMemory } from './column-memory.js';
 import { createLevels, type LevelQueue } from './slot-queue.js';
 import { createCurve, type DecodeCurve, type TimingModel } from './timing.js';
 import { forgetLookups } from './timing-table.js';
@@ -175,7 +176,7 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     pool: options.pool,
     speedFactor: 1,
     nextSpeedFactor: 1,
-    requests: grownRequestTable(fewRows / 2),
+    requests: createRequestTable(fewRows),
     waiting: createLevels(),
     ready: createLevels(),
     running: new Int32Array(fewRows),
@@ -205,7 +206,7 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     busyNs: 0,
     prefillTokensDone: 0,
   };
-  // Once at birth, as `grownRequestTable` does, and why.
+  // Once at birth, for what is said of request tables.
   widenRunning(engine);
   widenChunks(engine);
   return engine;
@@ -250,41 +251,40 @@ export function heldBlocks<Pool>(engine: EngineState<Pool>, slot: number): numbe
   return Math.ceil(tokens / engine.rules.blockTokens);
 }
 
-/**
- * Grown once at birth. V8 takes a column for constant until it is first replaced, and throws all code that did away then: that had better be before
- * there is any.
- */
-function grownRequestTable(capacity: number): RequestTable {
-  const table = createRequestTable(capacity);
-  growRequestTable(table);
-  return table;
-}
+/** Of 8 columns of 8 bytes, 7 of 4 and 3 of 1. */
+const requestRowBytes = 8 * 8 + 7 * 4 + 3;
 
 function createRequestTable(capacity: number): RequestTable {
+  const memory = columnMemory(capacity, requestRowBytes);
   return {
     capacity,
     used: 0,
     freeSlots: [],
-    state: new Uint8Array(capacity),
-    transferred: new Uint8Array(capacity),
-    cancelled: new Uint8Array(capacity),
-    id: new Float64Array(capacity),
-    priority: new Float64Array(capacity),
-    promptTokens: new Int32Array(capacity),
-    outputTokens: new Int32Array(capacity),
-    cachedTokens: new Int32Array(capacity),
-    targetTokens: new Int32Array(capacity),
-    computed: new Int32Array(capacity),
-    generated: new Int32Array(capacity),
-    contextBase: new Float64Array(capacity),
-    finishPass: new Float64Array(capacity),
-    submitNs: new Float64Array(capacity),
-    admittedNs: new Float64Array(capacity),
-    lastTokenNs: new Float64Array(capacity),
-    preemptions: new Int32Array(capacity),
-    promptEndNs: new Float64Array(capacity),
+    state: memory.uint8(),
+    transferred: memory.uint8(),
+    cancelled: memory.uint8(),
+    id: memory.float64(),
+    priority: memory.float64(),
+    promptTokens: memory.int32(),
+    outputTokens: memory.int32(),
+    cachedTokens: memory.int32(),
+    targetTokens: memory.int32(),
+    computed: memory.int32(),
+    generated: memory.int32(),
+    contextBase: memory.float64(),
+    finishPass: memory.float64(),
+    submitNs: memory.float64(),
+    admittedNs: memory.float64(),
+    lastTokenNs: memory.float64(),
+    preemptions: memory.int32(),
+    promptEndNs: memory.float64(),
   };
 }
+
+/**
+ * V8 takes a column for constant until that of any table is first replaced, and throws all code that did away then: that had better be before there is any.
+ */
+growRequestTable(createRequestTable(fewRows));
 
 /** A free slot, its columns cleared. */
 export function takeSlot(table: RequestTable): number {

@@ -1,7 +1,8 @@
 import type { TimerId } from '@braess/kernel';
 import { engineStatus } from '@braess/protocol';
+import { columnMemory } from '../column-memory.js';
 import { submitRefusal } from '../engine.js';
-import { createEngine, type EngineState } from '../engine-state.js';
+import { createEngine, type EngineState, fewRows } from '../engine-state.js';
 import type { EngineKindOptions, EngineSetup } from './engine-options.js';
 import { createGapLog, type GapLog } from './gap-log.js';
 import type { Inquiry } from './onboarding.js';
@@ -132,7 +133,7 @@ export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, s
     throw new Error(`engine: ${setup.members} members; a group has one GPU or more`);
   return {
     engine,
-    columns: grownColumns(engine.requests.capacity),
+    columns: createColumns(engine.requests.capacity),
     slots: new Map(),
     memberSpeeds: new Float64Array(setup.members).fill(1),
     gpus: Int32Array.from(setup.gpus ?? [], (gpu) => gpu.id),
@@ -187,39 +188,36 @@ function createTotals(): EngineTotals {
   };
 }
 
-/** Grown once at birth, as `grownRequestTable` is, and why. */
-function grownColumns(capacity: number): RequestColumns {
-  const columns = createColumns(capacity / 2);
-  growColumns(columns, capacity);
-  return columns;
-}
+/** Of 15 columns of 8 bytes, 5 of 4 and 5 of 1. */
+const rowBytes = 15 * 8 + 5 * 4 + 5;
 
 function createColumns(capacity: number): RequestColumns {
+  const memory = columnMemory(capacity, rowBytes);
   return {
     capacity,
-    request: new Float64Array(capacity),
-    frontend: new Int32Array(capacity),
-    kind: new Uint8Array(capacity),
-    streaming: new Uint8Array(capacity),
-    toldTokens: new Int32Array(capacity),
-    prefillEngine: new Int32Array(capacity),
-    arrivalNs: new Float64Array(capacity),
-    longestGapNs: new Float64Array(capacity),
-    gapsSince: new Float64Array(capacity),
-    transfer: new Float64Array(capacity),
-    transferParts: new Int32Array(capacity),
-    partsLeft: new Int32Array(capacity),
-    incomplete: new Uint8Array(capacity),
-    lastLayerBytes: new Float64Array(capacity),
-    transferStartNs: new Float64Array(capacity),
-    transferEndNs: new Float64Array(capacity),
-    transferBytes: new Float64Array(capacity),
-    networkTier: new Int8Array(capacity),
-    queued: new Uint8Array(capacity),
-    tierTokens: [new Float64Array(capacity), new Float64Array(capacity), new Float64Array(capacity)],
-    fetchNs: new Float64Array(capacity),
-    fetchBytes: new Float64Array(capacity),
-    inquiry: new Float64Array(capacity),
+    request: memory.float64(),
+    frontend: memory.int32(),
+    kind: memory.uint8(),
+    streaming: memory.uint8(),
+    toldTokens: memory.int32(),
+    prefillEngine: memory.int32(),
+    arrivalNs: memory.float64(),
+    longestGapNs: memory.float64(),
+    gapsSince: memory.float64(),
+    transfer: memory.float64(),
+    transferParts: memory.int32(),
+    partsLeft: memory.int32(),
+    incomplete: memory.uint8(),
+    lastLayerBytes: memory.float64(),
+    transferStartNs: memory.float64(),
+    transferEndNs: memory.float64(),
+    transferBytes: memory.float64(),
+    networkTier: memory.int8(),
+    queued: memory.uint8(),
+    tierTokens: [memory.float64(), memory.float64(), memory.float64()],
+    fetchNs: memory.float64(),
+    fetchBytes: memory.float64(),
+    inquiry: memory.float64(),
   };
 }
 
@@ -268,3 +266,6 @@ function growColumns(columns: RequestColumns, capacity: number): void {
   }
   Object.assign(columns, larger);
 }
+
+// Before there are any, for what is said of request tables.
+growColumns(createColumns(fewRows), 2 * fewRows);

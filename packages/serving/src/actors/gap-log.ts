@@ -30,7 +30,7 @@ export function createGapLog(): GapLog {
     stackClock: new Float64Array(fewRows / 2),
     stackMaxNs: new Float64Array(fewRows / 2),
   };
-  // Once at birth, as `grownRequestTable` does, and why.
+  // Once at birth, for what is said of request tables.
   widenRows(log);
   widenStack(log);
   return log;
