@@ -13,9 +13,13 @@ export interface DistanceTables {
   tableOfEntrances: Map<string, number>;
   /** Number of tables kept before all are started afresh; bounds memory, never changes a result. */
   tableLimit: number;
+  deadLinks: number;
 }
 
 export const UNREACHABLE = 255;
+
+/** A node that is farther has no way to the destination but over the backbone: beside it, one other node may stand between, at two links of PCIe. */
+export const NEAR_LENGTH = 4;
 
 /** Most links a path may have; the longest in a healthy multi-zone tree has 11. */
 export const HOP_LIMIT = 24;
@@ -31,11 +35,16 @@ export const LENGTH = Uint8Array.from(LINK_CLASSES, (linkClass) => (linkClass ==
 
 export function createDistanceTables(topology: Topology): DistanceTables {
   const tableLimit = Math.max(16, Math.floor(TABLE_BYTES / Math.max(1, topology.backboneNodes.length)));
-  return { tables: [], tableOf: new Map(), tableOfEntrances: new Map(), tableLimit };
+  return { tables: [], tableOf: new Map(), tableOfEntrances: new Map(), tableLimit, deadLinks: 0 };
 }
 
-/** After a link died or came back. */
-export function forgetDistances(distances: DistanceTables): void {
+/** After a link died (`died` 1) or came back (-1). */
+export function noteDeadLink(distances: DistanceTables, died: number): void {
+  distances.deadLinks += died;
+  forgetDistances(distances);
+}
+
+function forgetDistances(distances: DistanceTables): void {
   distances.tables = [];
   distances.tableOf.clear();
   distances.tableOfEntrances.clear();
@@ -117,7 +126,7 @@ function tableToward(topology: Topology, linkShare: Float64Array, distances: Dis
   let number = distances.tableOfEntrances.get(key);
   if (number === undefined) {
     if (distances.tables.length >= distances.tableLimit) forgetDistances(distances);
-    number = distances.tables.push(measureFrom(topology, linkShare, entrances)) - 1;
+    number = distances.tables.push(measureFrom(topology, linkShare, distances.deadLinks, entrances)) - 1;
     distances.tableOfEntrances.set(key, number);
   }
   distances.tableOf.set(destination, number);
@@ -151,28 +160,31 @@ function noteEntrance(entrances: number[], node: number, length: number): void {
   entrances.push(node, length);
 }
 
-/** Dial's algorithm: nodes are settled in rings of equal distance, since a link's length is 1 or 2. */
-function measureFrom(topology: Topology, linkShare: Float64Array, entrances: readonly number[]): Uint8Array {
-  const { backbonePlace, incomingStart, incomingLinks, linkFrom, linkClasses } = topology;
+/** Breadth first, one link counting 1: PCIe, which alone counts more, ends at a GPU. */
+function measureFrom(topology: Topology, linkShare: Float64Array, deadLinks: number, entrances: readonly number[]): Uint8Array {
+  const { backbonePlace, backboneStart, backboneLinks, backboneTo, linkReverse } = topology;
   const table = new Uint8Array(topology.backboneNodes.length).fill(UNREACHABLE);
-  const rings: number[][] = [];
+  let last = 0;
   for (let at = 0; at < entrances.length; at += 2) {
     table[backbonePlace[entrances[at]!]!] = entrances[at + 1]!;
-    (rings[entrances[at + 1]!] ??= []).push(entrances[at]!);
+    last = Math.max(last, entrances[at + 1]!);
   }
-  for (let distance = 0; distance < rings.length && distance < HOP_LIMIT; distance++) {
-    for (const node of rings[distance] ?? []) {
-      if (table[backbonePlace[node]!] !== distance) continue;
-      for (let i = incomingStart[node]!; i < incomingStart[node + 1]!; i++) {
-        const link = incomingLinks[i]!;
-        const from = linkFrom[link]!;
-        const place = backbonePlace[from]!;
-        const next = distance + LENGTH[linkClasses[link]!]!;
-        if (place < 0 || linkShare[link] === 0 || table[place]! <= next) continue;
-        table[place] = next;
-        (rings[next] ??= []).push(from);
+  let ring: number[] = [];
+  for (let distance = 0; distance < HOP_LIMIT && (ring.length > 0 || distance <= last); distance++) {
+    for (let at = 0; at < entrances.length; at += 2) {
+      const place = backbonePlace[entrances[at]!]!;
+      if (entrances[at + 1] === distance && table[place] === distance) ring.push(place);
+    }
+    const next: number[] = [];
+    for (const place of ring) {
+      for (let i = backboneStart[place]!; i < backboneStart[place + 1]!; i++) {
+        const from = backboneTo[i]!;
+        if (table[from]! <= distance + 1 || (deadLinks > 0 && linkShare[linkReverse[backboneLinks[i]!]!] === 0)) continue;
+        table[from] = distance + 1;
+        next.push(from);
       }
     }
+    ring = next;
   }
   return table;
 }

@@ -7,6 +7,8 @@ export interface LinkBeat {
   /** Something moved in the last period, or may have. */
   lively: boolean;
   reading: LinkReading | null;
+  /** The one before, to be filled again. */
+  spare: LinkReading | null;
   readonly lastUtilisation: Float64Array;
   readonly lastFlows: Int32Array;
 }
@@ -16,6 +18,7 @@ export function createLinkBeat(linkCount: number): LinkBeat {
     ticking: false,
     lively: false,
     reading: null,
+    spare: null,
     lastUtilisation: new Float64Array(linkCount).fill(-1),
     lastFlows: new Int32Array(linkCount),
   };
@@ -25,7 +28,7 @@ export function createLinkBeat(linkCount: number): LinkBeat {
 export function startBeat(beat: LinkBeat, allocator: FlowAllocator, nowNs: number): boolean {
   if (beat.ticking) return false;
   beat.ticking = true;
-  beat.reading = readLinks(allocator, nowNs);
+  beat.reading = readLinks(allocator, nowNs, beat.reading ?? undefined);
   return true;
 }
 
@@ -38,8 +41,9 @@ export function beatChanges(
   tell: (link: number, utilisation: number, movedBytes: number, flows: number) => void,
 ): void {
   const before = beat.reading as LinkReading;
-  const after = readLinks(allocator, nowNs);
+  const after = readLinks(allocator, nowNs, beat.spare ?? undefined);
   beat.reading = after;
+  beat.spare = before;
   for (const link of links) {
     const utilisation = linkUtilisation(before, after, link);
     const flows = after.flowCounts[link]!;

@@ -17,19 +17,17 @@ export interface LinkReading {
   flowCounts: Int32Array;
 }
 
-/** Reads the counters at `nowNs`, which may not lie beyond the next completion. Changes no flow's course. */
-export function readLinks(allocator: FlowAllocator, nowNs: number): LinkReading {
+/** Reads the counters at `nowNs`, which may not lie beyond the next completion, into a reading that nobody needs any more. Changes no flow's course. */
+export function readLinks(allocator: FlowAllocator, nowNs: number, reading = createLinkReading(allocator.linkCount)): LinkReading {
   if (!(nowNs >= allocator.nowNs)) throw new Error(`reading at ${nowNs} ns, but the allocator is at ${allocator.nowNs} ns already`);
   settle(allocator);
   for (let i = 0; i < allocator.heapSize; i++) countBytes(allocator, allocator.heap[i]!, doneAt(allocator, allocator.heap[i]!, nowNs));
-  const reading: LinkReading = {
-    atNs: nowNs,
-    movedBytes: allocator.linkMovedBytes.slice(),
-    backgroundBytes: allocator.backgroundBytes.slice(),
-    offeredBytes: allocator.offeredBytes.slice(),
-    busyNs: allocator.busyNs.slice(),
-    flowCounts: allocator.linkFlowCount.slice(),
-  };
+  reading.atNs = nowNs;
+  reading.movedBytes.set(allocator.linkMovedBytes);
+  reading.backgroundBytes.set(allocator.backgroundBytes);
+  reading.offeredBytes.set(allocator.offeredBytes);
+  reading.busyNs.set(allocator.busyNs);
+  reading.flowCounts.set(allocator.linkFlowCount);
   for (let link = 0; link < allocator.linkCount; link++) {
     const offered = (allocator.linkBytesPerSecond[link]! * (nowNs - allocator.offeredSinceNs[link]!)) / 1e9;
     reading.offeredBytes[link]! += offered;
@@ -37,6 +35,17 @@ export function readLinks(allocator: FlowAllocator, nowNs: number): LinkReading 
     if (allocator.linkFlowCount[link]! > 0) reading.busyNs[link]! += nowNs - allocator.busySinceNs[link]!;
   }
   return reading;
+}
+
+function createLinkReading(linkCount: number): LinkReading {
+  return {
+    atNs: 0,
+    movedBytes: new Float64Array(linkCount),
+    backgroundBytes: new Float64Array(linkCount),
+    offeredBytes: new Float64Array(linkCount),
+    busyNs: new Float64Array(linkCount),
+    flowCounts: new Int32Array(linkCount),
+  };
 }
 
 /** Share of a link's capacity used between two readings, background included; 1 for a link that was dead all the time. */

@@ -2,10 +2,11 @@ import {
   createDistanceTables,
   type DistanceTables,
   distanceToward,
-  forgetDistances,
   HOP_LIMIT,
   LENGTH,
   lookToward,
+  NEAR_LENGTH,
+  noteDeadLink,
   UNREACHABLE,
 } from './distances.js';
 import { TIER_COUNT, type Topology, TRANSIT, tier } from './topology.js';
@@ -38,7 +39,7 @@ export function setLinkShare(topology: Topology, routes: Routes, link: number, s
   const before = routes.linkShare[link]!;
   routes.linkShare[link] = share;
   // Distances see only dead or alive.
-  if (before > 0 !== share > 0) forgetDistances(routes.distances);
+  if (before > 0 !== share > 0) noteDeadLink(routes.distances, share > 0 ? -1 : 1);
 }
 
 /**
@@ -102,10 +103,31 @@ function collectCandidates(
   const end = outgoingStart[node + 1]!;
   if (end - outgoingStart[node]! > candidates.length) candidates = new Int32Array(2 * (end - outgoingStart[node]!));
   const distance = distanceToward(topology, table, node);
+  const place = topology.backbonePlace[node]!;
+  if (place >= 0 && distance > NEAR_LENGTH) return collectOnBackbone(topology, linkShare, table, place, distance, least);
   let count = 0;
   for (let i = outgoingStart[node]!; i < end; i++) {
     const link = outgoingLinks[i]!;
     if (isCandidate(topology, linkShare, table, link, destination, distance, least)) candidates[count++] = link;
+  }
+  return count;
+}
+
+/** The same where all links that count are of the backbone: of the hundreds of links at a switch most others lead to servers. */
+function collectOnBackbone(
+  topology: Topology,
+  linkShare: Float64Array,
+  table: Uint8Array,
+  place: number,
+  distance: number,
+  least: number,
+): number {
+  const { backboneStart, backboneLinks, backboneTo } = topology;
+  let count = 0;
+  for (let i = backboneStart[place]!; i < backboneStart[place + 1]!; i++) {
+    if (table[backboneTo[i]!]! + 1 !== distance) continue;
+    const link = backboneLinks[i]!;
+    if (linkShare[link] !== 0 && linkShare[link]! >= least) candidates[count++] = link;
   }
   return count;
 }

@@ -53,6 +53,10 @@ export interface Topology {
   backboneNodes: Int32Array;
   /** Place of each node in `backboneNodes`, -1 for those that are not there. */
   backbonePlace: Int32Array;
+  /** Links from the backbone node of a place to others of them, ascending, at backboneStart[place] up to backboneStart[place + 1] - 1, and the places they lead to. */
+  backboneStart: Int32Array;
+  backboneLinks: Int32Array;
+  backboneTo: Int32Array;
 }
 
 /** Place of a node while a topology is being drawn. */
@@ -185,7 +189,11 @@ function nodesWhere(nodeKinds: Uint8Array, holds: (node: number) => boolean): In
 }
 
 /** The nodes with two neighbours or more that pass traffic on, and pass it on themselves. */
-function backboneOf(nodeKinds: Uint8Array, outgoing: Adjacency, linkTo: Int32Array): Pick<Topology, 'backboneNodes' | 'backbonePlace'> {
+function backboneOf(
+  nodeKinds: Uint8Array,
+  outgoing: Adjacency,
+  linkTo: Int32Array,
+): Pick<Topology, 'backboneNodes' | 'backbonePlace' | 'backboneStart' | 'backboneLinks' | 'backboneTo'> {
   const backboneNodes = nodesWhere(nodeKinds, (node) => {
     if (TRANSIT[nodeKinds[node]!] === 0) return false;
     let neighbour = -1;
@@ -199,7 +207,23 @@ function backboneOf(nodeKinds: Uint8Array, outgoing: Adjacency, linkTo: Int32Arr
   });
   const backbonePlace = new Int32Array(nodeKinds.length).fill(-1);
   for (const [place, node] of backboneNodes.entries()) backbonePlace[node] = place;
-  return { backboneNodes, backbonePlace };
+  const backboneStart = new Int32Array(backboneNodes.length + 1);
+  const links: number[] = [];
+  for (const [place, node] of backboneNodes.entries()) {
+    for (let i = outgoing.start[node]!; i < outgoing.start[node + 1]!; i++) {
+      const link = outgoing.list[i]!;
+      if (backbonePlace[linkTo[link]!]! >= 0) links.push(link);
+    }
+    backboneStart[place + 1] = links.length;
+  }
+  const backboneLinks = new Int32Array(links);
+  return {
+    backboneNodes,
+    backbonePlace,
+    backboneStart,
+    backboneLinks,
+    backboneTo: backboneLinks.map((link) => backbonePlace[linkTo[link]!]!),
+  };
 }
 
 /** Node id of a name such as pod0/rack1/node2/gpu5. Throws with the nearest place known when there is none. */
