@@ -9,17 +9,17 @@ export type ParquetType = 'int32' | 'int64' | 'double' | 'float' | 'boolean' | '
  * Encodings are those of the Parquet format specification (Apache Parquet, "Encodings"): PLAIN, and RLE/bit-packing hybrid for levels and dictionary indexes.
  */
 export interface PageBuffer {
-  bytes: Uint8Array;
+  bytes: Buffer;
   length: number;
 }
 
 export function createPageBuffer(): PageBuffer {
-  return { bytes: new Uint8Array(1 << 17), length: 0 };
+  return { bytes: Buffer.alloc(1 << 17), length: 0 };
 }
 
 function reserveBytes(page: PageBuffer, count: number): void {
   if (page.length + count <= page.bytes.length) return;
-  const grown = new Uint8Array(Math.max(page.bytes.length * 2, page.length + count));
+  const grown = Buffer.alloc(Math.max(page.bytes.length * 2, page.length + count));
   grown.set(page.bytes.subarray(0, page.length));
   page.bytes = grown;
 }
@@ -84,11 +84,11 @@ export function putIndexes(page: PageBuffer, indexes: Int32Array, count: number,
 /** Dictionary entries in PLAIN encoding of byte arrays. */
 export function putTexts(page: PageBuffer, texts: readonly string[]): void {
   for (const text of texts) {
-    const encoded = Buffer.from(text, 'utf8');
-    reserveBytes(page, encoded.length + 4);
-    putUint32(page.bytes, page.length, encoded.length);
-    page.bytes.set(encoded, page.length + 4);
-    page.length += encoded.length + 4;
+    // UTF-8 takes at most three bytes for each unit of UTF-16.
+    reserveBytes(page, 3 * text.length + 4);
+    const size = page.bytes.write(text, page.length + 4);
+    putUint32(page.bytes, page.length, size);
+    page.length += size + 4;
   }
 }
 

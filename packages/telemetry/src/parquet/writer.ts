@@ -59,6 +59,8 @@ export class ParquetWriter {
   private readonly page = createPageBuffer();
   private readonly thrift = new CompactWriter();
   private scratch = createColumnScratch(0);
+  /** By name number: its place among the texts of the column that is being written, else -1. */
+  private numberOf = new Int32Array(0);
   private readonly collector = new Uint8Array(COLLECT_BYTES);
   private collected = 0;
   private closed = false;
@@ -146,8 +148,10 @@ export class ParquetWriter {
   /** Replaces the gathered name numbers by numbers in order of first appearance and returns the texts in that order. */
   private numberTexts(column: ParquetColumn, names: readonly string[], count: number): string[] {
     const { integers } = this.scratch;
-    const numberOf = new Int32Array(names.length).fill(-1);
+    if (this.numberOf.length < names.length) this.numberOf = new Int32Array(2 * names.length).fill(-1);
+    const { numberOf } = this;
     const texts: string[] = [];
+    const ids: number[] = [];
     for (let i = 0; i < count; i++) {
       const id = integers[i]!;
       if (!(id >= 0 && id < names.length)) {
@@ -155,9 +159,14 @@ export class ParquetWriter {
           `Parquet file ${this.path}, column "${column.name}", near row ${this.rows + i}: name number ${id} is outside the ${names.length} known names; name every id before it is recorded`,
         );
       }
-      if (numberOf[id]! < 0) numberOf[id] = texts.push(names[id]!) - 1;
+      if (numberOf[id]! < 0) {
+        numberOf[id] = texts.push(names[id]!) - 1;
+        ids.push(id);
+      }
       integers[i] = numberOf[id]!;
     }
+    // There may be many times as many names as a row group has rows.
+    for (const id of ids) numberOf[id] = -1;
     // A dictionary page may not be absent where the encoding refers to one.
     if (texts.length === 0) texts.push('');
     return texts;
