@@ -72,7 +72,6 @@ class ClusterBuilder {
   readonly #frontends: ActorReference[] = [];
   readonly #clients: ActorReference[] = [];
   readonly #gpus = new Map<string, ActorReference>();
-  readonly #nodesOfEngine = new Map<number, readonly number[]>();
   readonly #tiers = new Map<string, ActorReference>();
   #planner: ActorReference[] = [];
   readonly #controller: ActorReference[] = [];
@@ -243,6 +242,7 @@ class ClusterBuilder {
   }
 
   #addServers(): void {
+    const nodesOf = nodesOfEngines(this.#plan, this.#engines);
     const weights = this.#weightOfServer;
     for (const engine of this.#plan.engines) weights.set(engine.server, (weights.get(engine.server) ?? 0) + this.#weightOfEngine(engine));
     const tiers = new ServerTiers(
@@ -252,7 +252,7 @@ class ClusterBuilder {
         seriesNs: this.#parameters.seriesNs,
         fabric: this.#fabric,
         endpointOf: this.#endpointOf,
-        nodeOfEngine: (engine) => this.#nodesOf(engine)[0] as number,
+        nodesOf,
         storageNode: storageNodeOf(this.#topology),
         evictionOf: (tier) => cachePolicy(this.#plan.policies.tierEvictions[tier] as PolicySpec, this.#plan.policies.baseDirectory),
       },
@@ -267,7 +267,7 @@ class ClusterBuilder {
       watchers: this.#poa === undefined ? [] : [this.#poa],
       fabric: this.#fabric,
       endpointOf: this.#endpointOf,
-      nodesOf: (engine) => this.#nodesOf(engine),
+      nodesOf,
       tiers,
       promises: this.#promises,
       policy: (kind, spec) => this.#policy(kind, spec),
@@ -293,17 +293,6 @@ class ClusterBuilder {
 
   get #promises(): boolean {
     return this.#plan.scenario.execution.promises && this.#parameters.alone !== true;
-  }
-
-  /** Nodes of the topology where an engine, by actor id, sends and receives KV: its first GPU for all, or each with its part. */
-  #nodesOf(engine: number): readonly number[] {
-    if (this.#nodesOfEngine.size === 0) {
-      const apart = this.#plan.scenario.cluster.fabric.shards === 'per-gpu';
-      this.#plan.engines.forEach(({ gpus }, index) => {
-        this.#nodesOfEngine.set((this.#engines[index] as EngineEntry).actor.id, apart ? gpus : gpus.slice(0, 1));
-      });
-    }
-    return this.#nodesOfEngine.get(engine) as readonly number[];
   }
 
   #addEngine(plan: EnginePlan, kind: EngineKind, gpu: GpuKind, profile: EngineProfile, tiers: ServerTiers): void {
@@ -394,4 +383,19 @@ class ClusterBuilder {
     const entries = faults.map((fault) => faultEntry(fault, targets, this.#topology));
     this.#world.actor('faults', faultKind, { entries, leastDelayNs: this.#delays.serverNs }, { class: 'faults' });
   }
+}
+
+/**
+ * Nodes of the topology where an engine, by actor id, sends and receives KV: its first GPU for all, or each with its part. Outside of the builder: actors keep
+ * it, and with a function of the builder's own they would keep all that was declared.
+ */
+function nodesOfEngines(plan: ClusterPlan, entries: readonly EngineEntry[]): (engine: number) => readonly number[] {
+  const apart = plan.scenario.cluster.fabric.shards === 'per-gpu';
+  const nodes = new Map<number, readonly number[]>();
+  return (engine) => {
+    // Ids are there only when all is declared.
+    if (nodes.size === 0)
+      for (const [index, { gpus }] of plan.engines.entries()) nodes.set(entries[index]!.actor.id, apart ? gpus : gpus.slice(0, 1));
+    return nodes.get(engine) as readonly number[];
+  };
 }

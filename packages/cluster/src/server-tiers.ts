@@ -15,8 +15,8 @@ export interface TierSetting {
   readonly fabric: ActorReference | undefined;
   /** Who takes the transfers from a node, where each has an actor of its own (chunk fidelity). */
   readonly endpointOf: ((node: number) => number) | undefined;
-  /** Node of the topology of an engine, by actor id. */
-  readonly nodeOfEngine: (engine: number) => number;
+  /** Nodes of the topology of an engine, by actor id. */
+  readonly nodesOf: (engine: number) => readonly number[];
   /** Node of the network storage, -1 without. */
   readonly storageNode: number;
   readonly evictionOf: (tier: 'g2' | 'g3' | 'g4') => CachePolicy;
@@ -169,13 +169,13 @@ export class ServerTiers {
 
   /** Where an engine or tier, by actor id, sends and receives: DRAM and NVMe by the NIC of their server's first engine. */
   #nodeOf(actor: number): number {
-    const { nodeOfEngine, storageNode } = this.#setting;
+    const { nodesOf, storageNode } = this.#setting;
     if (actor === (this.#g4 as ActorReference).id) return storageNode;
     if (this.#nodeOfTier.size === 0) {
       for (const { tiers, workers } of this.#ofServer.values())
-        for (const tier of tiers) this.#nodeOfTier.set(tier.id, nodeOfEngine((workers[0] as ActorReference).id));
+        for (const tier of tiers) this.#nodeOfTier.set(tier.id, nodesOf((workers[0] as ActorReference).id)[0]!);
     }
-    return this.#nodeOfTier.get(actor) ?? nodeOfEngine(actor);
+    return this.#nodeOfTier.get(actor) ?? nodesOf(actor)[0]!;
   }
 
   /** What one engine gets from storage when nothing else moves: its NIC, or the storage's link. */
