@@ -62,20 +62,24 @@ export function checkTiers(read: ReadScenario, group: GroupPlan): void {
 
 /** Whether what faults hit is there. @throws ScenarioError. */
 export function checkFaults(read: ReadScenario, topology: Topology, engines: readonly EnginePlan[], policies: PolicyPlan): void {
-  const gpus = engines.flatMap(({ gpuNames }) => gpuNames);
-  const actors = [
+  if (read.scenario.faults.length === 0) return;
+  const gpus = new Set(engines.flatMap(({ gpuNames }) => gpuNames));
+  const tiers = new Set(tierNames(read.scenario, engines));
+  const nodes = new Set(topology.nodeNames);
+  const actors = new Set([
     ...engines.map(({ name }) => name),
     ...Array.from({ length: read.scenario.router.frontends }, (_, index) => `control/frontend${index}`),
     ...(hasOracleActor(policies) ? ['control/oracle'] : []),
-  ];
+  ]);
   for (const [index, fault] of read.scenario.faults.entries()) {
-    const expect = (key: string, value: string, known: readonly string[], what: string): void => {
-      if (known.includes(value)) return;
+    const expect = (key: string, value: string, among: ReadonlySet<string>, what: string): void => {
+      if (among.has(value)) return;
+      const known = [...among];
       refuse(read, ['faults', index, key], `is "${value}", no ${what} of this cluster; ${thereAre(known)}${didYouMean(value, known)}`);
     };
     if (fault.kind === 'gpu-speed') expect('gpu', fault.gpu, gpus, 'GPU in use');
     else if (fault.kind === 'tier-speed') {
-      expect('tier', fault.tier, tierNames(read.scenario, engines), 'KV tier');
+      expect('tier', fault.tier, tiers, 'KV tier');
       if (fault.tier === storageTier && fault.factor > 0 && fault.factor < 1)
         refuse(
           read,
@@ -84,8 +88,8 @@ export function checkFaults(read: ReadScenario, topology: Topology, engines: rea
         );
     } else if (fault.kind === 'telemetry-loss') expect('actor', fault.actor, actors, 'engine, frontend or oracle that listens');
     else {
-      expect('from', fault.from, topology.nodeNames, 'node');
-      expect('to', fault.to, topology.nodeNames, 'node');
+      expect('from', fault.from, nodes, 'node');
+      expect('to', fault.to, nodes, 'node');
       if (linksBetween(topology, fault.from, fault.to).length === 0)
         refuse(read, ['faults', index, 'to'], `is "${fault.to}"; no cable joins it to "${fault.from}"`);
     }
@@ -99,6 +103,7 @@ function hasOracleActor({ oracle, baseDirectory }: PolicyPlan): boolean {
 
 /** Whether background flows begin and end where transfers do. @throws ScenarioError. */
 export function checkOnOff(read: ReadScenario, topology: Topology): void {
+  if (read.scenario.cluster.fabric.onOff.length === 0) return;
   const ends = topology.nodeNames.filter((name) => /\/(gpu|host|storage)\d*$/.test(name));
   for (const [index, source] of read.scenario.cluster.fabric.onOff.entries()) {
     for (const key of ['from', 'to'] as const) {

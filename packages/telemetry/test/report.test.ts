@@ -183,6 +183,16 @@ describe('a report', () => {
     expect(await reportOf('unsampled', [served(0, 0, 100)], { places })).not.toContain('gpu0:');
   });
 
+  it('draws servers where there are too many GPUs to find one', async () => {
+    const gpus = Array.from({ length: 8 * 2049 }, (_, gpu) => `pod0/rack${gpu >> 5}/node${(gpu >> 3) % 4}/gpu${gpu % 8}`);
+    const page = await reportOf('servers', [served(0, 0, 100)], { samples: [[4, 'gpu_use', 1, 1]], places: { engines: [], gpus } });
+    // One of eight GPUs, busy for 4 s of 10.
+    expect(page).toContain('<title>pod0/rack0/node0: 5.0 %</title>');
+    expect(page).toContain('<title>pod0/rack512/node0: 0.0 %</title>');
+    expect(page).toContain('Every server by the mean use of its GPUs');
+    expect(page).not.toContain('gpu0:');
+  });
+
   it('holds a link at what was last told while others are told of', async () => {
     const told: Sample[] = [
       [1, 'link_use', 2, 0.5],

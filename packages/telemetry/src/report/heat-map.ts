@@ -25,10 +25,12 @@ interface GpuUse {
 type Racks = Map<string, Map<string, GpuUse[]>>;
 
 const CELL = 24;
+/** GPUs up to which each has a cell of its own: 150 bytes of the page, and of 80,000 nobody finds one. */
+export const mostCells = 16_384;
 
 /**
  * Every GPU as a cell coloured by its mean use: a block per rack, a row per node, a column per GPU, after the actor names
- * (.../rack/node/gpu). A sample is the mean since the one before; after the last one the GPU was idle, and so was one of `gpus` without any.
+ * (.../rack/node/gpu); of more than `mostCells` every server, a block per pod and a row per rack, by the mean of its GPUs. A sample is the mean since the one before; after the last one the GPU was idle, and so was one of `gpus` without any.
  * Null when GPUs were not sampled.
  */
 export async function heatMap(
@@ -45,8 +47,9 @@ export async function heatMap(
   );
   if (rows.length === 0) return null;
   const uses = new Map([...gpus.map((name) => [name, 0] as const), ...rows.map(([entity, use]) => [String(entity), Number(use)] as const)]);
-  const racks = groupByRack([...uses].map(([name, use]) => ({ name, use })));
-  const cell = uses.size > 512 ? 14 : CELL;
+  const drawn = gpus.length > mostCells ? meansOfServers(uses) : uses;
+  const racks = groupByRack([...drawn].map(([name, use]) => ({ name, use })));
+  const cell = drawn.size > 512 ? 14 : CELL;
   const { cells, labels, titles, height } = layOut(racks, cell, width);
   return chart({
     width,
@@ -81,9 +84,9 @@ export async function heatMap(
 
 /** Places of cells of this size, and of the names of nodes and racks: as many blocks side by side as the width holds, in rows filled evenly. */
 function layOut(racks: Racks, cell: number, width: number): { cells: Cell[]; labels: Label[]; titles: Label[]; height: number } {
-  const columns = Math.max(...[...racks.values()].flatMap((nodes) => [...nodes.values()].map((list) => list.length)));
-  const nodes = Math.max(...[...racks.values()].map((list) => list.size));
-  const longest = Math.max(...[...racks.values()].flatMap((list) => [...list.keys()].map((node) => node.length)));
+  const columns = most([...racks.values()].flatMap((nodes) => [...nodes.values()].map((list) => list.length)));
+  const nodes = most([...racks.values()].map((list) => list.size));
+  const longest = most([...racks.values()].flatMap((list) => [...list.keys()].map((node) => node.length)));
   const labelWidth = 16 + longest * 6.5;
   const blockWidth = labelWidth + columns * cell + 24;
   const blockHeight = nodes * cell + 44;
@@ -111,6 +114,20 @@ function layOut(racks: Racks, cell: number, width: number): { cells: Cell[]; lab
   return { cells, labels, titles, height };
 }
 
+function meansOfServers(uses: ReadonlyMap<string, number>): Map<string, number> {
+  const sums = new Map<string, { use: number; gpus: number }>();
+  for (const [name, use] of uses) {
+    const server = name.slice(0, name.lastIndexOf('/'));
+    const sum = sums.get(server) ?? { use: 0, gpus: 0 };
+    sums.set(server, { use: sum.use + use, gpus: sum.gpus + 1 });
+  }
+  return new Map([...sums].map(([server, { use, gpus }]) => [server, use / gpus]));
+}
+
+function most(numbers: readonly number[]): number {
+  return numbers.reduce((highest, number) => Math.max(highest, number), 0);
+}
+
 function groupByRack(gpus: readonly GpuUse[]): Racks {
   const racks: Racks = new Map();
   const natural = new Intl.Collator('en', { numeric: true });
@@ -120,7 +137,9 @@ function groupByRack(gpus: readonly GpuUse[]): Racks {
     const rack = parts.slice(0, -2).join('/') || 'cluster';
     const nodes = racks.get(rack) ?? new Map<string, GpuUse[]>();
     racks.set(rack, nodes);
-    nodes.set(node, [...(nodes.get(node) ?? []), gpu]);
+    const list = nodes.get(node);
+    if (list === undefined) nodes.set(node, [gpu]);
+    else list.push(gpu);
   }
   return racks;
 }

@@ -4,7 +4,7 @@ import { type FolderSummary, type RunManifest, readManifest, readSummary } from 
 import { openRunDatabase, type RunDatabase } from '../run/query.js';
 import { writing } from '../writing.js';
 import { COLOURS, escapeHtml, formatMs, formatNumber, formatShare, type TimeAxis, timeAxis } from './chart.js';
-import { heatMap } from './heat-map.js';
+import { heatMap, mostCells } from './heat-map.js';
 import { balanceChart, idleWorkers, linkChart, requestsOfWorkers, STAGES } from './hot-spots.js';
 import { cdfCharts, phasesSeen, ttftSplitChart, ttftTimeChart } from './latency-charts.js';
 import { frame, legend, section } from './layout.js';
@@ -168,7 +168,11 @@ async function topologySection(database: RunDatabase, { gpus = [] }: RunManifest
   const map = await heatMap(database, gpus, 1140, simulatedSeconds);
   if (map === null) return null;
   const scale = '<div class="legend"><span>idle<span class="scale"></span>busy, share of time in %</span></div>';
-  return section('Topology', 'Every GPU by its mean use over the run: a block per rack, a row per node.', scale + map);
+  const shown =
+    gpus.length > mostCells
+      ? 'Every server by the mean use of its GPUs over the run: a block per pod, a row per rack.'
+      : 'Every GPU by its mean use over the run: a block per rack, a row per node.';
+  return section('Topology', shown, scale + map);
 }
 
 async function hotSpotSection(database: RunDatabase, { engines }: RunManifest, simulatedSeconds: number): Promise<string | null> {
