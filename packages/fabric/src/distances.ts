@@ -6,8 +6,8 @@ import { LINK_CLASSES, TRANSIT } from './topology.js';
  * cluster. Destinations that hang on the same backbone nodes share a table. Plain data.
  */
 export interface DistanceTables {
-  /** From each node of the backbone (255: unreachable), computed when first asked for. */
-  tables: Uint8Array[];
+  /** Computed when first asked for. */
+  tables: DistanceTable[];
   /** Number of its table, by destination, and by the ways from the backbone to it. */
   tableOf: Map<number, number>;
   tableOfEntrances: Map<string, number>;
@@ -16,10 +16,15 @@ export interface DistanceTables {
   deadLinks: number;
 }
 
-export const UNREACHABLE = 255;
+/** Distances toward all destinations that are reached by the same ways. */
+export interface DistanceTable {
+  /** Of each node of the backbone, by place; 255 where there is no way. */
+  lengths: Uint8Array;
+  /** Backbone nodes next to the destinations, or with one other node between, and their distances so: node, distance, ... */
+  entrances: number[];
+}
 
-/** A node that is farther has no way to the destination but over the backbone: beside it, one other node may stand between, at two links of PCIe. */
-export const NEAR_LENGTH = 4;
+export const UNREACHABLE = 255;
 
 /** Most links a path may have; the longest in a healthy multi-zone tree has 11. */
 export const HOP_LIMIT = 24;
@@ -60,10 +65,11 @@ export function lookToward(
   distances: DistanceTables,
   from: number,
   destination: number,
-): Uint8Array {
+): DistanceTable {
   const table = tableToward(topology, linkShare, distances, destination);
+  const place = topology.backbonePlace[from]!;
   noteNearDestination(topology, linkShare, destination);
-  if (topology.backbonePlace[from]! < 0 && from !== destination) noteNearSource(topology, linkShare, table, from, destination);
+  if (place < 0 && from !== destination) noteNearSource(topology, linkShare, distances.deadLinks > 0, table, from, destination);
   return table;
 }
 
@@ -71,10 +77,16 @@ export function lookToward(
 let near = new Float64Array(0);
 let nearBase = 0;
 
+/** Whether a path may leave the backbone at this node. */
+export function isEntrance({ entrances }: DistanceTable, node: number): boolean {
+  for (let at = 0; at < entrances.length; at += 2) if (entrances[at] === node) return true;
+  return false;
+}
+
 /** Distance to the destination that was looked toward last, 255 where there is no way or none that matters. */
-export function distanceToward(topology: Topology, table: Uint8Array, node: number): number {
+export function distanceToward(topology: Topology, table: DistanceTable, node: number): number {
   const place = topology.backbonePlace[node]!;
-  if (place >= 0) return table[place]!;
+  if (place >= 0) return table.lengths[place]!;
   const noted = near[node]! - nearBase;
   return noted >= 0 ? noted : UNREACHABLE;
 }
@@ -92,16 +104,33 @@ function noteNearDestination(topology: Topology, linkShare: Float64Array, destin
   }
 }
 
-function noteNearSource(topology: Topology, linkShare: Float64Array, table: Uint8Array, source: number, destination: number): void {
+function noteNearSource(
+  topology: Topology,
+  linkShare: Float64Array,
+  hasDeadLinks: boolean,
+  table: DistanceTable,
+  source: number,
+  destination: number,
+): void {
+  const note = hasDeadLinks ? noteByLinks : noteByGateway;
   for (let i = topology.outgoingStart[source]!; i < topology.outgoingStart[source + 1]!; i++) {
     const node = topology.linkTo[topology.outgoingLinks[i]!]!;
-    if (node !== destination && isDeadEnd(topology, node)) noteByLinks(topology, linkShare, table, node, destination);
+    if (node !== destination && isDeadEnd(topology, node)) note(topology, linkShare, table, node, destination);
   }
-  noteByLinks(topology, linkShare, table, source, destination);
+  if (isDeadEnd(topology, source)) note(topology, linkShare, table, source, destination);
+  else noteByLinks(topology, linkShare, table, source, destination);
+}
+
+/** The same as `noteByLinks` for a node that passes traffic on, where all links are alive: what lies on its other side is noted already. */
+function noteByGateway(topology: Topology, _linkShare: Float64Array, table: DistanceTable, node: number): void {
+  const gateway = topology.gateway[node]!;
+  if (gateway < 0) return;
+  const distance = distanceToward(topology, table, gateway);
+  if (distance < HOP_LIMIT) near[node] = nearBase + Math.min(distance + 1, distanceToward(topology, table, node));
 }
 
 /** Notes the distance of a node by those of its neighbours. */
-function noteByLinks(topology: Topology, linkShare: Float64Array, table: Uint8Array, node: number, destination: number): void {
+function noteByLinks(topology: Topology, linkShare: Float64Array, table: DistanceTable, node: number, destination: number): void {
   let least = distanceToward(topology, table, node);
   for (let i = topology.outgoingStart[node]!; i < topology.outgoingStart[node + 1]!; i++) {
     const link = topology.outgoingLinks[i]!;
@@ -118,7 +147,7 @@ function isDeadEnd(topology: Topology, node: number): boolean {
   return topology.backbonePlace[node]! < 0 && TRANSIT[topology.nodeKinds[node]!] === 1;
 }
 
-function tableToward(topology: Topology, linkShare: Float64Array, distances: DistanceTables, destination: number): Uint8Array {
+function tableToward(topology: Topology, linkShare: Float64Array, distances: DistanceTables, destination: number): DistanceTable {
   const known = distances.tableOf.get(destination);
   if (known !== undefined) return distances.tables[known]!;
   const entrances = entrancesOf(topology, linkShare, destination);
@@ -126,7 +155,7 @@ function tableToward(topology: Topology, linkShare: Float64Array, distances: Dis
   let number = distances.tableOfEntrances.get(key);
   if (number === undefined) {
     if (distances.tables.length >= distances.tableLimit) forgetDistances(distances);
-    number = distances.tables.push(measureFrom(topology, linkShare, distances.deadLinks, entrances)) - 1;
+    number = distances.tables.push({ lengths: measureFrom(topology, linkShare, distances.deadLinks, entrances), entrances }) - 1;
     distances.tableOfEntrances.set(key, number);
   }
   distances.tableOf.set(destination, number);

@@ -1,11 +1,12 @@
 import {
   createDistanceTables,
+  type DistanceTable,
   type DistanceTables,
   distanceToward,
   HOP_LIMIT,
+  isEntrance,
   LENGTH,
   lookToward,
-  NEAR_LENGTH,
   noteDeadLink,
   UNREACHABLE,
 } from './distances.js';
@@ -21,7 +22,12 @@ export interface Routes {
   /** Where there is a choice, links below this share are passed over (0: hashing is blind to degradation, as on plain switches). */
   avoidBelowShare: number;
   distances: DistanceTables;
+  /** What `nextLink` has to choose from, by node x nodes + destination. */
+  linksToward: Map<number, Int32Array>;
 }
+
+/** Pairs of a node and a destination whose links are kept: some 30 MB at most. */
+const keptChoices = 1 << 17;
 
 export function createRoutes(topology: Topology, avoidBelowShare = 0): Routes {
   if (!(avoidBelowShare >= 0 && avoidBelowShare <= 1)) throw new Error(`avoidBelowShare is ${avoidBelowShare}; it must lie in 0..1`);
@@ -29,6 +35,7 @@ export function createRoutes(topology: Topology, avoidBelowShare = 0): Routes {
     linkShare: new Float64Array(topology.linkCount).fill(1),
     avoidBelowShare,
     distances: createDistanceTables(topology),
+    linksToward: new Map(),
   };
 }
 
@@ -38,6 +45,7 @@ export function setLinkShare(topology: Topology, routes: Routes, link: number, s
   if (!(share >= 0 && share <= 1)) throw new Error(`share of link ${link} is ${share}; it must lie in 0..1 (0 dead, 1 healthy)`);
   const before = routes.linkShare[link]!;
   routes.linkShare[link] = share;
+  routes.linksToward.clear();
   // Distances see only dead or alive.
   if (before > 0 !== share > 0) noteDeadLink(routes.distances, share > 0 ? -1 : 1);
 }
@@ -70,21 +78,43 @@ export function choosePath(
 
 /** The link a flow takes at a node on its way, the same that `choosePath` puts into its path; -1 when there is no way from here. */
 export function nextLink(topology: Topology, routes: Routes, node: number, source: number, destination: number, flowId: number): number {
-  const table = lookToward(topology, routes.linkShare, routes.distances, node, destination);
-  if (distanceToward(topology, table, node) === UNREACHABLE) return -1;
-  return chooseLink(topology, routes, table, node, destination, hashFlow(source, destination, flowId));
+  const links = linksToward(topology, routes, node, destination);
+  if (links.length < 2) return links.length === 0 ? -1 : links[0]!;
+  return links[choice(hashFlow(source, destination, flowId), node, links.length)]!;
 }
 
-function chooseLink(topology: Topology, routes: Routes, table: Uint8Array, node: number, destination: number, flowHash: number): number {
+/** Links to choose from at a node, kept for who asks again with each chunk. */
+function linksToward(topology: Topology, routes: Routes, node: number, destination: number): Int32Array {
+  const key = node * topology.nodeCount + destination;
+  const known = routes.linksToward.get(key);
+  if (known !== undefined) return known;
+  const table = lookToward(topology, routes.linkShare, routes.distances, node, destination);
+  const isReached = distanceToward(topology, table, node) !== UNREACHABLE;
+  const count = isReached ? collectLinks(topology, routes, table, node, destination) : 0;
+  const links = candidates.slice(0, count);
+  if (routes.linksToward.size >= keptChoices) routes.linksToward.clear();
+  routes.linksToward.set(key, links);
+  return links;
+}
+
+function chooseLink(topology: Topology, routes: Routes, table: DistanceTable, node: number, destination: number, flowHash: number): number {
+  const count = collectLinks(topology, routes, table, node, destination);
+  return candidates[count === 1 ? 0 : choice(flowHash, node, count)]!;
+}
+
+/** The node salts the hash: with one hash for all switches a flow that went left once would go left everywhere. */
+function choice(flowHash: number, node: number, count: number): number {
+  return Math.floor((mixInto(flowHash, node) / 4294967296) * count);
+}
+
+/** Writes the links to choose from into `candidates`; returns how many. */
+function collectLinks(topology: Topology, routes: Routes, table: DistanceTable, node: number, destination: number): number {
   let count = collectCandidates(topology, routes.linkShare, table, node, destination, routes.avoidBelowShare);
   if (count === 0 && routes.avoidBelowShare > 0) count = collectCandidates(topology, routes.linkShare, table, node, destination, 0);
-  if (count === 0) {
-    throw new Error(
-      `no living link leads from ${topology.nodeNames[node]} to ${topology.nodeNames[destination]}; distance table out of date`,
-    );
-  }
-  // The node salts the hash: with one hash for all switches a flow that went left once would go left everywhere.
-  return candidates[count === 1 ? 0 : Math.floor((mixInto(flowHash, node) / 4294967296) * count)]!;
+  if (count > 0) return count;
+  throw new Error(
+    `no living link leads from ${topology.nodeNames[node]} to ${topology.nodeNames[destination]}; distance table out of date`,
+  );
 }
 
 // Filled and read within one choice; never state.
@@ -94,7 +124,7 @@ let candidates = new Int32Array(256);
 function collectCandidates(
   topology: Topology,
   linkShare: Float64Array,
-  table: Uint8Array,
+  table: DistanceTable,
   node: number,
   destination: number,
   least: number,
@@ -104,7 +134,7 @@ function collectCandidates(
   if (end - outgoingStart[node]! > candidates.length) candidates = new Int32Array(2 * (end - outgoingStart[node]!));
   const distance = distanceToward(topology, table, node);
   const place = topology.backbonePlace[node]!;
-  if (place >= 0 && distance > NEAR_LENGTH) return collectOnBackbone(topology, linkShare, table, place, distance, least);
+  if (place >= 0 && !isEntrance(table, node)) return collectOnBackbone(topology, linkShare, table, place, distance, least);
   let count = 0;
   for (let i = outgoingStart[node]!; i < end; i++) {
     const link = outgoingLinks[i]!;
@@ -117,15 +147,16 @@ function collectCandidates(
 function collectOnBackbone(
   topology: Topology,
   linkShare: Float64Array,
-  table: Uint8Array,
+  table: DistanceTable,
   place: number,
   distance: number,
   least: number,
 ): number {
   const { backboneStart, backboneLinks, backboneTo } = topology;
+  const { lengths } = table;
   let count = 0;
   for (let i = backboneStart[place]!; i < backboneStart[place + 1]!; i++) {
-    if (table[backboneTo[i]!]! + 1 !== distance) continue;
+    if (lengths[backboneTo[i]!]! + 1 !== distance) continue;
     const link = backboneLinks[i]!;
     if (linkShare[link] !== 0 && linkShare[link]! >= least) candidates[count++] = link;
   }
@@ -135,7 +166,7 @@ function collectOnBackbone(
 function isCandidate(
   topology: Topology,
   linkShare: Float64Array,
-  table: Uint8Array,
+  table: DistanceTable,
   link: number,
   destination: number,
   distance: number,

@@ -53,6 +53,8 @@ export interface Topology {
   backboneNodes: Int32Array;
   /** Place of each node in `backboneNodes`, -1 for those that are not there. */
   backbonePlace: Int32Array;
+  /** The only neighbour that passes traffic on, of a node outside the backbone that does, too: the leaf of a NIC; else -1. */
+  gateway: Int32Array;
   /** Links from the backbone node of a place to others of them, ascending, at backboneStart[place] up to backboneStart[place + 1] - 1, and the places they lead to. */
   backboneStart: Int32Array;
   backboneLinks: Int32Array;
@@ -193,15 +195,18 @@ function backboneOf(
   nodeKinds: Uint8Array,
   outgoing: Adjacency,
   linkTo: Int32Array,
-): Pick<Topology, 'backboneNodes' | 'backbonePlace' | 'backboneStart' | 'backboneLinks' | 'backboneTo'> {
+): Pick<Topology, 'backboneNodes' | 'backbonePlace' | 'gateway' | 'backboneStart' | 'backboneLinks' | 'backboneTo'> {
+  const gateway = new Int32Array(nodeKinds.length).fill(-1);
   const backboneNodes = nodesWhere(nodeKinds, (node) => {
     if (TRANSIT[nodeKinds[node]!] === 0) return false;
-    let neighbour = -1;
     for (let i = outgoing.start[node]!; i < outgoing.start[node + 1]!; i++) {
       const to = linkTo[outgoing.list[i]!]!;
-      if (TRANSIT[nodeKinds[to]!] === 0 || to === neighbour) continue;
-      if (neighbour >= 0) return true;
-      neighbour = to;
+      if (TRANSIT[nodeKinds[to]!] === 0 || to === gateway[node]) continue;
+      if (gateway[node]! >= 0) {
+        gateway[node] = -1;
+        return true;
+      }
+      gateway[node] = to;
     }
     return false;
   });
@@ -220,6 +225,7 @@ function backboneOf(
   return {
     backboneNodes,
     backbonePlace,
+    gateway,
     backboneStart,
     backboneLinks,
     backboneTo: backboneLinks.map((link) => backbonePlace[linkTo[link]!]!),
