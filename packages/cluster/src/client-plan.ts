@@ -1,5 +1,12 @@
 import type { MeasureListener } from '@braess/protocol';
-import type { ClientBehaviour, ClientDriver, ClientMove, ClientOptions, RequestTable } from '@braess/workload';
+import {
+  type ClientBehaviour,
+  type ClientDriver,
+  type ClientMove,
+  type ClientOptions,
+  isPlainOpenLoop,
+  type RequestTable,
+} from '@braess/workload';
 import type { ClusterPlan } from './plan.js';
 import { definedOnly } from './scenario/defined-only.js';
 import type { Scenario } from './scenario/schema.js';
@@ -70,13 +77,15 @@ export function mayLeaveRequests({ workload }: ClusterPlan['scenario']): boolean
   return sessions?.afterFailure === 'abandon' || (client.kind === 'closed-loop' && client.phases !== undefined);
 }
 
-/** Whether the client answers for its requests itself, so that its outcome counts: any feature beyond an open loop, or a listener. */
-export function clientAnswers(plan: ClusterPlan): boolean {
-  const { workload, controller, telemetry } = plan.scenario;
-  const { client, connections, retry, sessions } = workload;
-  // The price-of-anarchy actor, and a controller, hear from clients how requests do.
-  const isHeard = telemetry.poa !== undefined || controller?.signal === 'client';
-  return isHeard || client.kind !== 'open-loop' || connections !== undefined || retry !== undefined || sessions !== undefined;
+/** Whether the client answers for its requests itself, so that its outcome counts: any feature beyond an open loop, or somebody who hears of them from it. */
+export function clientAnswers({ scenario }: ClusterPlan): boolean {
+  const { workload, controller, telemetry } = scenario;
+  return !isPlainOpenLoop({
+    ...clientBehaviourOf(scenario),
+    ...(telemetry.poa === undefined ? {} : { listener: true }),
+    ...(workload.client.kind === 'policy' ? { driver: true } : {}),
+    ...(controller?.signal === 'client' ? { measuresTtft: true } : {}),
+  });
 }
 
 /** Whether the controller moves clients between frontends, rather than changing the frontends' parameters. */

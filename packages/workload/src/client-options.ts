@@ -121,8 +121,14 @@ function requireWhole(name: string, value: number, least: number): void {
   }
 }
 
-/** True when nothing but the arrival times matters: such a client keeps counts only. */
-export function isPlainOpenLoop(options: ClientOptions): boolean {
+/** What of the options makes a client answer for its requests; who listens and who drives matters not. */
+type Features = Pick<ClientOptions, 'loop' | 'connections' | 'retry' | 'sessions' | 'moves' | 'measuresTtft'> & {
+  readonly listener?: unknown;
+  readonly driver?: unknown;
+};
+
+/** True when nothing but the arrival times matters: such a client keeps counts only, and frontends tell how requests ended. */
+export function isPlainOpenLoop(options: Features): boolean {
   const { loop, connections, retry, sessions, moves, listener, driver, measuresTtft } = options;
   const isOpen = loop === undefined || loop.style === 'open';
   const bare = connections === undefined && retry === undefined && sessions === undefined && (moves ?? []).length === 0;

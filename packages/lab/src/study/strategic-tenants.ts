@@ -223,27 +223,31 @@ async function measureWarmUps(context: StudyContext, file: string, folder: strin
     return `${said(row[7] as number, 0)} and ${said(row[8] as number, 0)} %`;
   };
   return {
-    table: table(
-      'warm-ups',
-      'A tenant that keeps its prefixes warm with false requests',
-      `Four tenants with 12 prefixes of 4,096 tokens each, more than HBM holds; the player asks for one token of its prefixes in turn, ${warmUpsPerSecond} times a second (these requests are left out). Changes of the mean TTFT against the same load and defence with everybody honest; price: requests of the others that were not completed, against no defence.`,
-      [
-        'load',
-        'defence',
-        'player',
-        'its hits (%)',
-        "others' hits (%)",
-        'its TTFT (ms)',
-        "others' TTFT (ms)",
-        'its TTFT (%)',
-        "others' TTFT (%)",
-        'rejected',
-        'price (%)',
-      ],
-      rows,
-    ),
+    table: warmUpTable(rows),
     finding: `False warm-ups change the mean TTFT of the player and of the others by ${change('light', defences[0].name)} under light load, by ${change('heavy', defences[0].name)} under heavy load; there, with fair queueing, by ${change('heavy', defences[1].name)}, with priced admission by ${change('heavy', defences[2].name)}.`,
   };
+}
+
+function warmUpTable(rows: readonly (readonly StudyCell[])[]): StudyTable {
+  return table(
+    'warm-ups',
+    'A tenant that keeps its prefixes warm with false requests',
+    `Four tenants with 12 prefixes of 4,096 tokens each, more than HBM holds; the player asks for one token of its prefixes in turn, ${warmUpsPerSecond} times a second (these requests are left out). Changes of the mean TTFT against the same load and defence with everybody honest; price: requests of the others that were not completed, against no defence.`,
+    [
+      'load',
+      'defence',
+      'player',
+      'its hits (%)',
+      "others' hits (%)",
+      'its TTFT (ms)',
+      "others' TTFT (ms)",
+      'its TTFT (%)',
+      "others' TTFT (%)",
+      'rejected',
+      'price (%)',
+    ],
+    rows,
+  );
 }
 
 /** One request at a time and tenant; the player sends a fixed time after its last answer instead of a random one with the same mean. */

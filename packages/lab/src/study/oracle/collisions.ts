@@ -20,6 +20,19 @@ const routers = [
 /** Six core cables of a pod as fast as 24 slow ones: hashing has few to choose from. */
 const fewer = ['cluster.topology.uplinksPerPod=6', 'cluster.topology.cores=2', 'cluster.topology.spinesPerPod=2'];
 
+const head = [
+  'fidelity',
+  'router',
+  'TTFT (ms)',
+  'transfer (ms)',
+  'slowdown',
+  'slowdown P99',
+  'mean core use (%)',
+  'busiest (%)',
+  'ECN marks',
+  'paused (s)',
+];
+
 /** What happens on single cables, which one number a tier cannot say. */
 export function collisionsPart(quick: boolean): StudyPart {
   const seeds = quick ? [1] : [1, 2, 3];
@@ -74,18 +87,7 @@ export function collisionsPart(quick: boolean): StudyPart {
           'ECMP collisions that one number a tier hides',
           'Six core cables a pod in place of 24, 1.5 times the rate. Slowdown: a transfer over the time the same bytes take alone. Core use: of the cables that carried anything, background included at flow fidelity; busiest: the highest second of any. ' +
             'Chunk: chunks of 4 MiB through port queues with ECN and DCQCN, and pauses (PFC), over fewer requests than flow, and counters each second in place of exact ones.',
-          [
-            'fidelity',
-            'router',
-            'TTFT (ms)',
-            'transfer (ms)',
-            'slowdown',
-            'slowdown P99',
-            'mean core use (%)',
-            'busiest (%)',
-            'ECN marks',
-            'paused (s)',
-          ],
+          head,
           rows,
         ),
         sentence:
