@@ -322,6 +322,30 @@ workload: { source: { kind: trace, file: two.csv } }
   });
 });
 
+describe('a client that does not go by arrival times', () => {
+  const sessions = `workload.source={kind: sessions, sessionArrivals: {kind: constant, ratePerSecond: 20}, turns: {kind: constant, tokens: 4}, firstTokens: {kind: constant, tokens: 200},
+    turnTokens: {kind: constant, tokens: 100}, outputTokens: {kind: constant, tokens: 20}, meanThinkS: 1, maxInputTokens: 5000}`;
+  it.each([
+    ['workers', ['workload.client={kind: closed-loop, inFlight: 8}']],
+    ['a backlog', ['workload.client={kind: closed-loop, style: semaphore, backlog: true, inFlight: 8}']],
+    ['turns after a think time', [sessions, 'workload.sessions={next: think, meanThinkMs: 50}']],
+  ])('sends the same requests where the run is cut before most of them arrive: %s', async (_name, settings) => {
+    const whole = await project.run('small.yaml', settings);
+    const [row] = await whole.query('select count(*) as sent from requests where arrival_ns < 600000000');
+    const { summary } = await project.run('small.yaml', [...settings, 'untilSeconds=0.6']);
+    expect(summary).toMatchObject({ submitted: row!.sent, faults: [], warnings: [] });
+    expect(summary.submitted).toBeGreaterThan(0.6 * 20); // Those that arrive by then.
+  });
+
+  it('needs the number of requests, and is told when they did not last', async () => {
+    const workers = 'workload.client={kind: closed-loop, inFlight: 8}';
+    const endless = parseScenario(smallScenario, 'small.yaml', [workers, 'workload.requests=null', 'untilSeconds=9']);
+    await expect(loadWorkload(endless)).rejects.toThrow(/does not go by arrival times.*give workload\.requests/);
+    const { summary } = await project.run('small.yaml', [workers, 'untilSeconds=900']);
+    expect(summary.warnings).toEqual([expect.stringMatching(/^the closed loop had sent all 60 requests .* before its end at 900 s/)]);
+  });
+});
+
 describe('times that simulated time cannot hold', () => {
   it.each([
     ['delays.controlUs=0.0001', /delays\.controlUs is 0\.0001 us, less than 1 ns/],

@@ -4,6 +4,7 @@ import {
   createTraceReport,
   generateRequests,
   joinRequestTables,
+  pullsRequests,
   type RequestTable,
   sliceRequests,
   streamTrace,
@@ -153,14 +154,28 @@ function generate(read: ReadScenario): RequestTable {
   if (requests === undefined && untilNs === undefined) {
     refuse(read, ['workload'], 'generates requests without end; give workload.requests or untilSeconds');
   }
+  const byArrival = comeAtArrival(scenario);
+  if (requests === undefined && !byArrival) {
+    refuse(
+      read,
+      ['workload'],
+      'has a client that does not go by arrival times, so untilSeconds does not say how many requests it takes; give workload.requests, as many as it may take or more',
+    );
+  }
   try {
     return generateRequests(spec as WorkloadSpec, workloadStreams(scenario.seed), {
       ...(requests === undefined ? {} : { requests }),
-      ...(untilNs === undefined ? {} : { untilNs }),
+      ...(untilNs === undefined || !byArrival ? {} : { untilNs }),
     });
   } catch (error) {
     refuse(read, ['workload', 'source'], `cannot be generated: ${(error as Error).message}`);
   }
+}
+
+/** Whether every request comes at its arrival time or later: a client that takes one when it likes may come by one that arrives after the end of the run. */
+function comeAtArrival({ workload: { client, sessions } }: Scenario): boolean {
+  if (client.kind === 'policy' || sessions?.next === 'think') return false;
+  return client.kind !== 'closed-loop' || !pullsRequests(client);
 }
 
 function tenantSpecs(scenario: Scenario): TenantSpec[] {

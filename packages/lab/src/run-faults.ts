@@ -53,6 +53,17 @@ export function unsentWarnings({ workload: { client } }: ReadScenario['scenario'
   return meant || submitted >= requests ? [] : [`${requests - submitted} of the ${requests} requests of the workload were never sent`];
 }
 
+/** A closed loop that had taken every request before its end: from then on fewer were in flight than it says. */
+export function drainedWarnings({ workload: { client }, untilSeconds }: Scenario, summary: FolderSummary, requests: number): string[] {
+  if (client.kind !== 'closed-loop') return [];
+  const phasesSeconds = client.phases?.reduce((sum, { seconds }) => sum + seconds, 0);
+  const endSeconds = Math.min(untilSeconds ?? Number.POSITIVE_INFINITY, phasesSeconds ?? Number.POSITIVE_INFINITY);
+  if (endSeconds === Number.POSITIVE_INFINITY || summary.submitted < requests || summary.simulatedSeconds >= endSeconds) return [];
+  return [
+    `the closed loop had sent all ${requests} requests of the workload and was idle from ${summary.simulatedSeconds.toFixed(1)} s on, before its end at ${endSeconds} s: raise workload.requests`,
+  ];
+}
+
 /** A cell never parts: shards beyond their number have nothing to do, and are not started. */
 export function shardWarnings(asked: number | 'auto', used: number): string[] {
   if (asked === 'auto' || used >= asked) return [];

@@ -30,7 +30,7 @@ import {
 import { closeRunFolder, type FolderSummary, flushRunFolder, makeFreeFolder, openRunFolder, type RunFolder } from '@braess/telemetry';
 import type { RequestTable } from '@braess/workload';
 import { type GpuHours, gpuHours, runNames, summaryOptions } from './run-facts.js';
-import { conservationFaults, endOf, firstOf, shardWarnings, unsentWarnings, warmupWarnings } from './run-faults.js';
+import { conservationFaults, drainedWarnings, endOf, firstOf, shardWarnings, unsentWarnings, warmupWarnings } from './run-faults.js';
 import { countWindows, type WindowCounts } from './window-bound.js';
 
 /** What is run, how, and who is told meanwhile. */
@@ -266,6 +266,7 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
       ...loaded.warnings,
       ...recorder.warnings(),
       ...warmupWarnings(read.scenario, summary),
+      ...drainedWarnings(read.scenario, summary, table.requestCount),
       ...(untilNothingHappens ? unsentWarnings(read.scenario, recorder.counts.submitted, table.requestCount) : []),
     ],
     poa: read.scenario.telemetry.poa === undefined ? null : poaSummary(recorder.poa),
