@@ -85,6 +85,7 @@ describe('braess query', () => {
     ['selekt', 'error: SQL: Parser Error: syntax error'],
     [' ', 'error: SQL: the query is empty'],
     [';', 'error: SQL: the query is empty'],
+    ['select 1; select 2', 'error: SQL: these are 2 statements'],
     ['select range from range(1000001)', 'error: SQL: the query returns more than 1000000 rows'],
   ])('refuses %j with exit code 2 and names the tables', async (sql, message) => {
     const { code, out, err } = await braess(['query', first, sql]);

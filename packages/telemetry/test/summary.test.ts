@@ -80,6 +80,26 @@ describe('summary', () => {
     expect(summary.itlMs?.p99).toBeCloseTo(30, 1);
   });
 
+  it('asks for the SLO of those who have one', () => {
+    const columns = createRequestColumns();
+    // Tenant 1 has an SLO: met, missed and rejected. Tenant 0 has none to meet or to miss.
+    for (const [id, tenantId, ttftMs] of [
+      [0, 1, 100],
+      [1, 1, 900],
+      [2, 0, 100],
+      [3, 0, 900],
+    ] as const)
+      appendRequest(columns, completed(id, 1000 * id, ttftMs, 2, 10, { tenantId }));
+    appendRequest(columns, { ...emptyRequestRecord(), requestId: 4, tenantId: 1, outcome: OUTCOME.rejected, arrivalNs: 0, endNs: 1 });
+    const tenantSlos = new Map<number, Slo>([[1, { ttftMs: 500 }]]);
+    const summary = summarize(columns, createLatencyHistogram(), { tenantSlos, simulatedNs: 4e9 });
+    expect(summary).toMatchObject({ goodput: 1 / 4, sloAttainment: 1 / 3 });
+    expect(summarize(columns, createLatencyHistogram(), { tenantSlos, slo: { e2eMs: 5e3 }, simulatedNs: 4e9 })).toMatchObject({
+      goodput: 3 / 4,
+      sloAttainment: 3 / 5,
+    });
+  });
+
   it('leaves requests of the warm-up out of everything but the counts', () => {
     const columns = createRequestColumns();
     appendRequest(columns, completed(0, 0, 900, 2, 900));

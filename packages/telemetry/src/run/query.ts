@@ -66,6 +66,12 @@ export async function openRunDatabase(folder: string): Promise<RunDatabase> {
   // One query at a time: a second one would end the first one's result.
   let last: Promise<unknown> = Promise.resolve();
   const run = async (sql: string): Promise<QueryResult> => {
+    // What is no SQL at all is for the query itself to say.
+    const count = await connection.extractStatements(sql).then(
+      (statements) => statements.count,
+      () => 1,
+    );
+    if (count > 1) throw new RangeError(`these are ${count} statements, of which one result would be seen; ask one at a time`);
     const reader = await connection.runAndReadUntil(sql, MAX_RESULT_ROWS + 1);
     if (reader.currentRowCount > MAX_RESULT_ROWS) {
       throw new RangeError(`the query returns more than ${MAX_RESULT_ROWS} rows; aggregate, add a limit, or use copy (...) to 'file.csv'`);

@@ -61,7 +61,7 @@ export interface SummaryState {
   warmupNs: number;
   outcomes: Float64Array;
   lastNs: number;
-  measured: { completed: number; ended: number; good: number; outputTokens: number; inputTokens: number; cached: Float64Array };
+  measured: { completed: number; judged: number; good: number; outputTokens: number; inputTokens: number; cached: Float64Array };
   ttftNs: ValueList;
   tpotNs: ValueList;
   e2eNs: ValueList;
@@ -78,7 +78,7 @@ export function createSummaryState(options: SummaryOptions = {}): SummaryState {
     warmupNs: options.warmupNs ?? 0,
     outcomes: new Float64Array(4),
     lastNs: 0,
-    measured: { completed: 0, ended: 0, good: 0, outputTokens: 0, inputTokens: 0, cached: new Float64Array(4) },
+    measured: { completed: 0, judged: 0, good: 0, outputTokens: 0, inputTokens: 0, cached: new Float64Array(4) },
     ttftNs: createValueList(),
     tpotNs: createValueList(),
     e2eNs: createValueList(),
@@ -96,7 +96,7 @@ export function addSegmentToSummary(state: SummaryState, segment: RequestSegment
     state.lastNs = Math.max(state.lastNs, segment.endNs[row]!, segment.arrivalNs[row]!);
     if (segment.arrivalNs[row]! < state.warmupNs) continue;
     addHits(state, segment, row);
-    if (outcome !== OUTCOME.inFlight) state.measured.ended++;
+    if (outcome !== OUTCOME.inFlight && sloOf(state, segment, row) !== null) state.measured.judged++;
     if (outcome === OUTCOME.completed) addCompleted(state, segment, row);
   }
 }
@@ -119,7 +119,7 @@ export function finishSummary(state: SummaryState, itl: LatencyHistogram, simula
     requestsPerSecond: rate(measured.completed),
     outputTokensPerSecond: rate(measured.outputTokens),
     goodput: hasSlo ? rate(measured.good) : null,
-    sloAttainment: hasSlo && measured.ended > 0 ? measured.good / measured.ended : null,
+    sloAttainment: hasSlo && measured.judged > 0 ? measured.good / measured.judged : null,
     hitRates: { g1: hit(0), g2: hit(1), g3: hit(2), g4: hit(3), total: measured.inputTokens > 0 ? cachedTokens / measured.inputTokens : 0 },
     ttftMs: distributionOf(state.ttftNs, MS_PER_NS),
     itlMs: histogramDistribution(itl),
@@ -176,8 +176,13 @@ function addCompleted(state: SummaryState, segment: RequestSegment, row: number)
   if (segment.tierFetchNs[row]! > 0) addValue(state.tierFetchNs, segment.tierFetchNs[row]!);
   state.measured.completed++;
   state.measured.outputTokens += outputTokens;
-  const slo = state.tenantSlos.get(segment.tenantId[row]!) ?? state.slo;
+  const slo = sloOf(state, segment, row);
   if (slo !== null && meetsSlo(slo, ttftNs, tpotNs, segment.maxItlNs[row]!, e2eNs)) state.measured.good++;
+}
+
+/** What a request has to meet: its tenant's SLO, else that of all; null for none. */
+function sloOf(state: SummaryState, segment: RequestSegment, row: number): Slo | null {
+  return state.tenantSlos.get(segment.tenantId[row]!) ?? state.slo;
 }
 
 /** Whether a completed request met its SLO; tpotNs and maxItlNs are negative (and met) for a request of one token. */
