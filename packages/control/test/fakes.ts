@@ -268,7 +268,7 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
 function fakeClientKind(frontends: readonly { readonly id: number }[]) {
   return actorKind({
     name: 'fakeClient',
-    messages: { settled: protocol.settled, answerToken: protocol.answerToken, send, giveUp },
+    messages: { settled: protocol.settled, send, giveUp },
     state: (requests: readonly FakeRequest[]): ClientLog & { requests: readonly FakeRequest[]; frontends: number[] } => ({
       requests: structuredClone(requests) as FakeRequest[],
       frontends: frontends.map((frontend) => frontend.id),
@@ -296,7 +296,6 @@ function fakeClientKind(frontends: readonly { readonly id: number }[]) {
         const { request, outcome, firstTokenNs, lastTokenNs, outputTokens } = view;
         state.settled.push({ request, outcome, atNs: context.now, firstTokenNs, lastTokenNs, outputTokens });
       },
-      answerToken: () => undefined,
     },
   });
 }

@@ -93,9 +93,6 @@ export const firstToken = message('firstToken', ['request', 'atNs', 'transferSta
 /** engine -> frontend, only where a client streams, after a pass: each of these requests has one more token. -1 stands for no request. */
 export const tokens = message('tokens', ['first', 'second', 'third', 'fourth', 'fifth', 'sixth']);
 
-/** frontend -> client, only where it streams: `count` tokens of the answer in all. The last comes with `settled`. */
-export const answerToken = message('answerToken', ['request', 'count']);
-
 /** How a request ended. `transferLost` is what an engine tells its frontend of an attempt whose KV could not come; a client hears `failed`. */
 export const outcome = { completed: 0, rejected: 1, failed: 2, cancelled: 3, timedOut: 4, transferLost: 5 } as const;
 

@@ -2,7 +2,7 @@ import { type ActorId, type ActorKind, actorKind } from '@braess/kernel';
 import { answerBegan, cancel, moveClient, outcome, scrape, settled, untilMomentNs } from '@braess/protocol';
 import { ClientAttempts } from './client-attempts.js';
 import { type ActiveRequest, type CareClientState, type CareContext, phase } from './client-care-state.js';
-import { clientInFlight, countSubmitted, createCounts } from './client-counts.js';
+import { clientInFlight, createCounts } from './client-counts.js';
 import { createDriverState, drive } from './client-driver.js';
 import type { ClientOptions } from './client-options.js';
 import { createOutcomes, sendOutcomes, type TokenTimes } from './client-report.js';
@@ -309,7 +309,7 @@ class ClientCare extends ClientAttempts {
   }
 
   private come(state: CareClientState, context: CareContext, row: number): void {
-    countSubmitted(state.counts, this.options.warmupNs ?? 0, context);
+    state.counts.submitted++;
     const request = {
       phase: phase.thinking as number,
       attempt: 1,

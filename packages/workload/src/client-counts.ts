@@ -1,4 +1,4 @@
-import { type Context, record } from '@braess/kernel';
+import { record } from '@braess/kernel';
 import { outcome } from '@braess/protocol';
 
 /** What has become of a client's requests. Always submitted = completed + rejected + failed + cancelled + timedOut + in flight. */
@@ -11,12 +11,7 @@ export interface ClientCounts {
   cancelled: number;
   /** Given up by the client, or by the frontend at the client's deadline. */
   timedOut: number;
-  /** Requests that had come when the warm-up ended, -1 before. */
-  warmupSubmitted: number;
 }
-
-/** Client -> telemetry: requests that came before this moment are warm-up. Emitted with the first request behind it. */
-export const warmupEnded = record('warmupEnded', ['warmupNs', 'submitted', 'inFlight']);
 
 /**
  * Client -> telemetry, at the end of a request of a client with features: attempts made, when it came, the wait for a permit and a connection
@@ -28,20 +23,11 @@ export const clientRequest = record('clientRequest', ['request', 'attempts', 'ca
 export const clientInFlight = record('clientInFlight', ['request', 'attempts', 'cameNs']);
 
 export function createCounts(): ClientCounts {
-  return { submitted: 0, completed: 0, rejected: 0, failed: 0, cancelled: 0, timedOut: 0, warmupSubmitted: -1 };
+  return { submitted: 0, completed: 0, rejected: 0, failed: 0, cancelled: 0, timedOut: 0 };
 }
 
 export function inFlightRequests(counts: ClientCounts): number {
   return counts.submitted - counts.completed - counts.rejected - counts.failed - counts.cancelled - counts.timedOut;
-}
-
-/** Counts a request that has come, and marks the end of the warm-up at the first one behind it. */
-export function countSubmitted(counts: ClientCounts, warmupNs: number, context: Context): void {
-  if (warmupNs > 0 && counts.warmupSubmitted < 0 && context.now >= warmupNs) {
-    counts.warmupSubmitted = counts.submitted;
-    context.emit(warmupEnded, warmupNs, counts.submitted, inFlightRequests(counts));
-  }
-  counts.submitted++;
 }
 
 /** Counts how a request ended, by the codes of the protocol's `outcome`. Throws on an unknown code. */

@@ -58,8 +58,6 @@ export interface ClientOptions {
   readonly priorities?: ArrayLike<number>;
   /** Frontend of a request: the client's own (by client number), in turn, or by hash of session (or request). Default `own`. */
   readonly frontendBy?: 'own' | 'turn' | 'hash';
-  /** Requests that come before this moment are warm-up; marked by a record `warmupEnded`. 0: none. */
-  readonly warmupNs?: number;
   /** Where the run is cut: 1 ns before, requests under way at a client with features are recorded (`clientInFlight`). Default: it ends by itself. */
   readonly endNs?: number;
   /** Cell classes of the frontends. When given, open-loop clients promise them silence up to the next arrival. */
@@ -70,7 +68,6 @@ export interface ClientOptions {
 export function checkClientOptions(options: ClientOptions): void {
   const { submitDelayNs, priorities, table } = options;
   requireWhole('submitDelayNs', submitDelayNs, 0);
-  requireWhole('warmupNs', options.warmupNs ?? 0, 0);
   checkClientBehaviour(options);
   const { driver, sessions, loop = { style: 'open' }, clients = 1 } = options;
   if (driver !== undefined && (sessions !== undefined || clients !== 1 || loop.style !== 'open'))

@@ -2,7 +2,7 @@ import { type ActorId, type ActorKind, actorKind, type Context, message } from '
 import { moveClient, settled } from '@braess/protocol';
 import { checkBlockTokens } from './block-identity.js';
 import { careClientKind } from './client-care.js';
-import { type ClientCounts, countOutcome, countSubmitted, createCounts } from './client-counts.js';
+import { type ClientCounts, countOutcome, createCounts } from './client-counts.js';
 import { type ClientOptions, checkClientOptions, isPlainOpenLoop } from './client-options.js';
 import { type ClientRows, dealRows } from './client-rows.js';
 import { type ClientSetup, createFrontendChoice, type FrontendChoice, submitRow } from './client-submit.js';
@@ -31,7 +31,7 @@ export function clientKind(options: ClientOptions): ActorKind<'client', string, 
 }
 
 function openLoopKind(options: ClientOptions, rows: ClientRows): ActorKind<'client', string, ClientSetup> {
-  const { table, promiseTo, warmupNs = 0 } = options;
+  const { table, promiseTo } = options;
 
   /** Sends all that is due now and sets the timer for what comes next. */
   const walk = (state: OpenLoopState, context: Context): void => {
@@ -47,7 +47,7 @@ function openLoopKind(options: ClientOptions, rows: ClientRows): ActorKind<'clie
         break;
       }
       state.next++;
-      countSubmitted(state.counts, warmupNs, context);
+      state.counts.submitted++;
       submitRow(options, state, context, row, -1);
     }
     if (promiseTo === undefined) return;

@@ -2,7 +2,7 @@ export * from './arrivals.js';
 export * from './block-identity.js';
 export * from './client.js';
 export { type CareClientState, phase as clientPhase } from './client-care-state.js';
-export { type ClientCounts, clientInFlight, clientRequest, inFlightRequests, warmupEnded } from './client-counts.js';
+export { type ClientCounts, clientInFlight, clientRequest, inFlightRequests } from './client-counts.js';
 export type { ClientDriver } from './client-driver.js';
 export * from './client-options.js';
 export { promptChain } from './client-rows.js';

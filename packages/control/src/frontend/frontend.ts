@@ -1,7 +1,6 @@
 import { type ActorKind, actorKind, KernelError, type MessageView, message } from '@braess/kernel';
 import {
   answerBegun,
-  answerToken,
   cancel,
   engineState,
   engineStatus,
@@ -138,7 +137,7 @@ function clientHandlers(desk: FrontendDesk): Handlers<'submit' | 'cancel' | 'dea
         state.endTimer = context.timer(endDue, Math.max(0, settings.endNs - 1 - context.now));
       watchArrival(settings, state, context);
       watchOracle(desk, state, context);
-      if (settings.recordArrivals) context.emit(requestArrived, view.request, view.tenant, view.inputTokens, view.priority);
+      context.emit(requestArrived, view.request, view.tenant, view.inputTokens, view.priority);
       if (state.slotOf.size > settings.maxInFlight) settle(desk, state, context, slot, outcome.rejected, REASON.queueFull);
       else if (settings.admission !== undefined && !mayEnter(desk, state, context, slot))
         settle(desk, state, context, slot, outcome.rejected, REASON.admission);
@@ -218,14 +217,14 @@ function progressHandlers(
       const slot = slotAt(state, view.request, view.sender);
       if (slot >= 0) release(desk, state, slot, charge.transfer);
     },
-    tokens: (state, view, context) => {
+    tokens: (state, view) => {
       const { sender } = view;
-      takeToken(settings, state, context, view.first, sender);
-      if (view.second >= 0) takeToken(settings, state, context, view.second, sender);
-      if (view.third >= 0) takeToken(settings, state, context, view.third, sender);
-      if (view.fourth >= 0) takeToken(settings, state, context, view.fourth, sender);
-      if (view.fifth >= 0) takeToken(settings, state, context, view.fifth, sender);
-      if (view.sixth >= 0) takeToken(settings, state, context, view.sixth, sender);
+      takeToken(state, view.first, sender);
+      if (view.second >= 0) takeToken(state, view.second, sender);
+      if (view.third >= 0) takeToken(state, view.third, sender);
+      if (view.fourth >= 0) takeToken(state, view.fourth, sender);
+      if (view.fifth >= 0) takeToken(state, view.fifth, sender);
+      if (view.sixth >= 0) takeToken(state, view.sixth, sender);
     },
   };
 }
@@ -369,19 +368,9 @@ function slotAt(state: FrontendState, dispatch: number, sender: number): number 
   return -1;
 }
 
-function takeToken(
-  settings: FrontendDesk['settings'],
-  state: FrontendState,
-  context: FrontendContext,
-  request: number,
-  sender: number,
-): void {
+function takeToken(state: FrontendState, request: number, sender: number): void {
   const slot = slotAt(state, request, sender);
-  if (slot < 0) return;
-  const { slots } = state;
-  const count = slots.generatedTokens[slot]! + 1;
-  slots.generatedTokens[slot] = count;
-  if (settings.streamTokens) context.send(slots.client[slot]!, answerToken, settings.clientDelayNs, slots.request[slot]!, count);
+  if (slot >= 0) state.slots.generatedTokens[slot] = state.slots.generatedTokens[slot]! + 1;
 }
 
 function isEngine(engines: EngineColumns, engine: number, actor: number): boolean {

@@ -63,14 +63,10 @@ export interface FrontendOptions {
   readonly assignmentListener?: MeasureListener;
   /** Which token is a request's first: that of the engine that decodes (default), or with 'prefill' the end of its prefill. */
   readonly firstTokenAt?: 'decode' | 'prefill';
-  /** Hand `tokens` on to the clients (default false). */
-  readonly streamTokens?: boolean;
   /** Tell the clients how their requests ended (default true). Clients that only send need no answer: a message a request less. */
   readonly answerClients?: boolean;
   /** Where the run is cut: 1 ns before, what is known of each request in flight is recorded (`requestInFlight`). Default: it ends by itself. */
   readonly endNs?: number;
-  /** Emit `requestArrived` (default true). */
-  readonly recordArrivals?: boolean;
   /** A controller watches: it scrapes this frontend, and may change its router parameters. The list may be filled until the run begins. */
   readonly controller?: {
     readonly actors: readonly { readonly id: number }[];
@@ -151,9 +147,7 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
     onEngineDeath: 'retry',
     maxInFlight: 1 << 22,
     firstTokenAt: 'decode',
-    streamTokens: false,
     answerClients: true,
-    recordArrivals: true,
     permanentRefusals: [],
     movedRefusals: [],
     ...options,
