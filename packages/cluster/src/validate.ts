@@ -1,5 +1,6 @@
 import { drawnSpec } from '@braess/fabric';
 import { modelOf, Simulation } from '@braess/kernel';
+import { lengthRefusal } from '@braess/serving';
 import type { RequestTable } from '@braess/workload';
 import { loadWorkload } from './load-workload.js';
 import { type ClusterPlan, planCluster } from './plan.js';
@@ -98,11 +99,7 @@ function countUnservable(plan: ClusterPlan, inputs: Int32Array, outputs: Int32Ar
     const input = inputs[row] as number;
     const output = outputs[row] as number;
     const fits = (roles: readonly string[]): boolean =>
-      plan.groups.some((group) => {
-        if (!roles.includes(group.role) || input >= group.maxModelTokens) return false;
-        const kept = input + Math.min(group.role === 'prefill' ? 1 : output, group.maxModelTokens - input) - 1;
-        return Math.ceil(kept / group.blockTokens) <= group.capacityBlocks;
-      });
+      plan.groups.some((group) => roles.includes(group.role) && lengthRefusal(group, group.role === 'prefill', input, output) === 0);
     if (!(plan.disaggregated ? fits(['prefill']) && fits(['decode']) : fits(['aggregated']))) count++;
   }
   return count;

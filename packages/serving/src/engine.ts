@@ -2,7 +2,7 @@ import { engineRole, engineStatus } from '@braess/protocol';
 import type { BlockAccounting } from './blocks.js';
 import { applyPasses, endDecodes, endMixed } from './engine-passes.js';
 import { closeStretch, schedule } from './engine-scheduler.js';
-import { type EngineState, freeSlot, heldBlocks, liveRequests, passKind, slotState, takeSlot } from './engine-state.js';
+import { type EngineRules, type EngineState, freeSlot, heldBlocks, liveRequests, passKind, slotState, takeSlot } from './engine-state.js';
 import { addEvent, type EngineEvents, engineEvent } from './events.js';
 import { emptyLevels, enqueue, nextOf, withdraw } from './slot-queue.js';
 import { elapsedNs, passesWithin } from './timing.js';
@@ -30,21 +30,9 @@ export function submit<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<
   const { rules, requests: table } = engine;
   if (engine.status !== engineStatus.active) return submitRefusal.notActive;
   if (engine.waiting.count >= rules.maxWaiting) return submitRefusal.queueFull;
-  if (
-    !(
-      Number.isSafeInteger(request.promptTokens) &&
-      request.promptTokens >= 1 &&
-      Number.isSafeInteger(request.outputTokens) &&
-      request.outputTokens >= 1
-    )
-  ) {
-    return submitRefusal.badLength;
-  }
-  if (request.promptTokens >= rules.maxModelTokens) return submitRefusal.promptTooLong;
+  const refusal = lengthRefusal(rules, engine.role === engineRole.prefill, request.promptTokens, request.outputTokens);
+  if (refusal !== 0) return refusal;
   const outputTokens = Math.min(request.outputTokens, rules.maxModelTokens - request.promptTokens);
-  // The KV of the last output token is never computed.
-  const kvTokens = request.promptTokens + (engine.role === engineRole.prefill ? 1 : outputTokens) - 1;
-  if (Math.ceil(kvTokens / rules.blockTokens) > rules.capacityBlocks) return submitRefusal.exceedsKvMemory;
   settle(engine, blocks, nowNs);
   const slot = takeSlot(table);
   table.state[slot] = slotState.waiting;
@@ -59,6 +47,23 @@ export function submit<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<
   // Behind others it waits for what they wait for, and they were looked at when that could change.
   if (nextOf(engine.waiting) === slot) lookAtBoundary(engine, nowNs);
   return slot;
+}
+
+/**
+ * Whether an engine of these rules, idle, has room for a request of these lengths: 0, or the {@link submitRefusal}. Answers are cut at the model's length, and
+ * the KV of the last output token is never computed.
+ */
+export function lengthRefusal(
+  rules: Pick<EngineRules, 'maxModelTokens' | 'blockTokens' | 'capacityBlocks'>,
+  isPrefill: boolean,
+  promptTokens: number,
+  outputTokens: number,
+): number {
+  if (!(Number.isSafeInteger(promptTokens) && promptTokens >= 1 && Number.isSafeInteger(outputTokens) && outputTokens >= 1))
+    return submitRefusal.badLength;
+  if (promptTokens >= rules.maxModelTokens) return submitRefusal.promptTooLong;
+  const kvTokens = promptTokens + (isPrefill ? 1 : Math.min(outputTokens, rules.maxModelTokens - promptTokens)) - 1;
+  return Math.ceil(kvTokens / rules.blockTokens) > rules.capacityBlocks ? submitRefusal.exceedsKvMemory : 0;
 }
 
 /** The next time the engine must be advanced: nothing is to be seen from outside before it. Infinite when idle. */
