@@ -59,7 +59,7 @@ describe('the network oracle', () => {
       .exec(message as string)?.[1]
       ?.split(' ')
       .filter((path) => !path.startsWith('question.engines.'));
-    expect(reached?.map((path) => path.replace(/[,;]$/, '')).slice(0, 26)).toEqual([
+    expect(reached?.map((path) => path.replace(/[,;]$/, '')).slice(0, 28)).toEqual([
       'knowledge.reports',
       'question.blockTokens',
       'question.candidates',
@@ -79,6 +79,8 @@ describe('the network oracle', () => {
       'question.site.pathStages',
       'question.site.pathStages()',
       'question.site.tierBackground',
+      'question.site.tierBetween',
+      'question.site.tierBetween()',
       'question.site.tierBytesPerSecond',
       'question.site.tierLatencyNs',
       'question.site.tierLinks',

@@ -109,11 +109,21 @@ interface Measured {
 /** Tiers in turn, and the pairs of a tier in turn: a probe each beat, so that probes do not measure each other. */
 function nextPair(view: OracleView, state: Measured): readonly [number, number] | undefined {
   const tier = state.beats++ % networkTiers;
-  const pairs: [number, number][] = [];
-  eachPair(view, (from, to) => {
-    if (view.site.tierBetween(from, to) === tier) pairs.push([from, to]);
+  // Counted, then looked up: a list of them would be as large as the square of the cluster.
+  const ofTier = (call: (from: number, to: number) => void): void => {
+    eachPair(view, (from, to) => {
+      if (view.site.tierBetween(from, to) === tier) call(from, to);
+    });
+  };
+  let pairs = 0;
+  ofTier(() => pairs++);
+  if (pairs === 0) return undefined;
+  let left = state.turn[tier]!++ % pairs;
+  let found: readonly [number, number] | undefined;
+  ofTier((from, to) => {
+    if (left-- === 0) found = [from, to];
   });
-  return pairs.length === 0 ? undefined : pairs[state.turn[tier]!++ % pairs.length];
+  return found;
 }
 
 export const activeOracle = defineOraclePolicy({
