@@ -5,6 +5,7 @@ import {
   loadPolicy,
   type PolicySpec,
   policyFailure,
+  promiseFault,
   RowWatch,
   thrownFault,
   ViewWatch,
@@ -79,8 +80,8 @@ function guarded(bound: BoundPolicy<EvictionPlug>, policy: kvbm.EvictionPolicy, 
       } catch (thrown) {
         throw policyFailure(bound, asked, thrownFault(thrown), thrown);
       }
-      const written = watch?.written();
-      if (written !== undefined) throw policyFailure(bound, asked, written);
+      const fault = promiseFault(result) ?? watch?.written();
+      if (fault !== undefined) throw policyFailure(bound, asked, fault);
       return result;
     };
   };

@@ -1,7 +1,7 @@
 import { isMoving } from '@braess/protocol';
 import { networkTiers, siteOf } from '../oracle/site.js';
 import { staticTierOracle } from '../oracle/tier-oracles.js';
-import { type BoundPolicy, policyFailure, thrownFault } from '../policy/policy.js';
+import { type BoundPolicy, policyFailure, promiseFault, thrownFault } from '../policy/policy.js';
 import { type RouterPolicy, routerStage } from '../policy/router-policy.js';
 import { isWatched, SiteWatch, ViewWatch } from '../policy/untouched.js';
 import { chooseEngine } from '../router/ask.js';
@@ -209,14 +209,15 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
   if (knowledge === null && oracleListens(oracle.policy)) network.forget();
   else {
     const watch = siteWatch === undefined ? undefined : new ViewWatch({ question }, ['question.site']);
+    let said: unknown;
     try {
-      oracle.policy.answer(question, network, oracle.parameters, knowledge, desk.random.oracle);
+      said = oracle.policy.answer(question, network, oracle.parameters, knowledge, desk.random.oracle);
       network.check(question);
     } catch (thrown) {
       throw policyFailure(oracle, askedOfOracle(desk), thrownFault(thrown), thrown);
     }
-    const written = watch?.written() ?? siteWatch?.written();
-    if (written !== undefined) throw policyFailure(oracle, askedOfOracle(desk), written);
+    const fault = promiseFault(said) ?? watch?.written() ?? siteWatch?.written();
+    if (fault !== undefined) throw policyFailure(oracle, askedOfOracle(desk), fault);
   }
   if (settings.oracleHealth.fallback !== 'static-tiers' || oracleIsWell(desk, state, view.nowNs)) return;
   // What the oracle said stays in `network`, so that it can be judged.

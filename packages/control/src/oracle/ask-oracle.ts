@@ -1,11 +1,11 @@
 import type { OraclePolicy } from '../policy/control-policies.js';
-import { type BoundPolicy, policyFailure, thrownFault } from '../policy/policy.js';
+import { type BoundPolicy, policyFailure, promiseFault, thrownFault } from '../policy/policy.js';
 import { isWatched, SiteWatch } from '../policy/untouched.js';
 import type { NetworkSite } from './site.js';
 
 /**
  * Runs a function of an oracle policy, which gets the site: that of the simulation, or where the `number`th call is watched one by which writes are told.
- * @throws KernelError `handler-failed` naming policy, file and what it was asked when it throws, or writes to the site.
+ * @throws KernelError `handler-failed` naming policy, file and what it was asked when it throws, returns a promise or writes to the site.
  */
 export function askOfSite<Said>(
   bound: BoundPolicy<OraclePolicy>,
@@ -21,7 +21,7 @@ export function askOfSite<Said>(
   } catch (thrown) {
     throw policyFailure(bound, asked, thrownFault(thrown), thrown);
   }
-  const written = watch?.written();
-  if (written !== undefined) throw policyFailure(bound, asked, written);
+  const fault = promiseFault(said) ?? watch?.written();
+  if (fault !== undefined) throw policyFailure(bound, asked, fault);
   return said;
 }

@@ -187,6 +187,12 @@ interface StatefulPolicy extends Policy {
   createState?(parameters: unknown, size: number): unknown;
 }
 
+/** A promise that a function of a policy returned, as the end of a sentence; undefined for anything else. Nobody waits for it, whatever declared it. */
+export function promiseFault(said: unknown): string | undefined {
+  if (typeof said !== 'object' || said === null || typeof (said as { then?: unknown }).then !== 'function') return undefined;
+  return 'returned a promise; what comes of it would come outside the run: make it synchronous';
+}
+
 /** What a policy threw, as the end of a sentence. */
 export function thrownFault(thrown: unknown): string {
   return `threw ${thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown)}`;
