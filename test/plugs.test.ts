@@ -535,35 +535,6 @@ export default defineRouterPolicy({
       'ordered engine NaN; engines are numbered 0 to 4',
       ['planner.policy=FILE'],
     ],
-    // Not declared async, so that only what it returns shows it.
-    [
-      'a planner that promises',
-      'Planner',
-      'timesNs: () => [5e8], plan: () => Promise.resolve() as never,',
-      'active: 2 prefill, 3 decode), returned a promise; what comes of it would come outside the run: make it synchronous',
-      ['planner.policy=FILE'],
-    ],
-    [
-      'an oracle that promises',
-      'Oracle',
-      'answer: () => Promise.resolve() as never,',
-      'asked about the KV transfer of request 0, returned a promise',
-      ['router.policy=NEAREST', 'router.oracle={policy: FILE}'],
-    ],
-    [
-      'an oracle that promises a beat',
-      'Oracle',
-      'beat: () => Promise.resolve() as never, answer: () => undefined,',
-      'asked at its beat, returned a promise',
-      ['router.policy=NEAREST', 'router.oracle={policy: FILE}'],
-    ],
-    [
-      'a client that promises',
-      'Client',
-      'start(view, actions) { for (let row = 0; row < view.requests; row++) actions.submit(row, row); return Promise.resolve() as never; },',
-      'asked to start, returned a promise',
-      ['workload.client={kind: policy, policy: FILE}'],
-    ],
     [
       'a planner that does not know when to plan',
       'Planner',
