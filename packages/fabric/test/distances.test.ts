@@ -93,4 +93,15 @@ describe('paths', () => {
     }
     expect(reached).toBeGreaterThan(300);
   });
+
+  it('cost tables of the switches alone, one for all that hang on the same', () => {
+    const topology = buildTopology(fatTree(3, 2, 2));
+    const routes = createRoutes(topology);
+    const path = new Int32Array(HOP_LIMIT);
+    for (const gpu of topology.gpus) choosePath(topology, routes, topology.gpus[0]!, gpu, 1, path);
+    const switches = topology.nodeNames.filter((name) => /(leaf|spine|core)\d+$/.test(name));
+    const leaves = switches.filter((name) => name.includes('leaf'));
+    expect(leaves).toHaveLength(6);
+    expect(routes.distances.tables.map(({ lengths }) => lengths.length)).toEqual(leaves.map(() => switches.length));
+  });
 });
