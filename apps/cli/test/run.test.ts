@@ -185,6 +185,15 @@ describe('braess run', () => {
     expect(twice).toMatchObject({ code: 2, out: '' });
     expect(twice.err).toContain('seed is swept already');
   });
+
+  it.each([
+    ['--pace', '2'],
+    ['--shards', '2'],
+  ])('is refused with %s, which its runs would not follow', async (option, value) => {
+    const { code, out: printed, err } = await braess(['run', 'configs/quickstart.yaml', '--sweep', 'seed=1,2', option, value]);
+    expect({ code, printed }).toEqual({ code: 2, printed: '' });
+    expect(err).toContain(`option '--sweep <path=a,b,c>' cannot be used with option '${option}`);
+  });
 });
 
 describe('braess validate', () => {

@@ -112,6 +112,7 @@ async function readSource(read: ReadScenario, source: TraceSource): Promise<Load
     arrivals: source.arrivals,
     badRows: source.badRows,
     prefixBlockTokens: source.prefixBlockTokens,
+    hashTokens: source.hashTokens,
     batchRequests: source.slice === undefined ? Math.min(limit, batchRequests) : batchRequests,
     ...(source.format === undefined ? {} : { format: source.format }),
   };

@@ -277,6 +277,10 @@ const cases: Record<string, Case> = {
     ground: [`workload.source={kind: trace, file: ${testFile('prefix.csv', prefixText())}}`],
     set: 'workload.source.prefixBlockTokens=64',
   },
+  'workload.source.hashTokens': {
+    ground: [`workload.source={kind: trace, hashTokens: 64, file: ${testFile('blocks.jsonl', mooncakeText(64))}}`],
+    set: 'workload.source.hashTokens=32',
+  },
   'workload.source.inputTokens': { set: `${independent}inputTokens={kind: constant, tokens: 50}` },
   'workload.source.outputTokens': { set: `${independent}outputTokens={kind: constant, tokens: 50}` },
   'workload.source.prefix': {
@@ -535,6 +539,16 @@ function burstText(): string {
 function prefixText(): string {
   const rows = Array.from({ length: 60 }, (_, row) => `${row},${(row * 0.05).toFixed(3)},${500 + row},12,g${row % 3},400`);
   return `request_id,arrival_s,input_tokens,output_tokens,prefix_group,prefix_tokens\n${rows.join('\n')}\n`;
+}
+
+/** In Mooncake's format, a hash for so many tokens. */
+function mooncakeText(blockTokens: number): string {
+  const row = (index: number): string => {
+    const inputTokens = 100 + 10 * index;
+    const hashes = Array.from({ length: Math.ceil(inputTokens / blockTokens) }, (_, block) => block);
+    return `{"timestamp": ${50 * index}, "input_length": ${inputTokens}, "output_length": 9, "hash_ids": [${hashes.join(', ')}]}\n`;
+  };
+  return Array.from({ length: 40 }, (_, index) => row(index)).join('');
 }
 
 /** The H100 under its own name with half the memory bandwidth. */

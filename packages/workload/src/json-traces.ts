@@ -8,12 +8,15 @@ export const MOONCAKE_BLOCK_TOKENS = 512;
 
 type JsonObject = Record<string, unknown>;
 
-/** Mooncake: {"timestamp": ms, "input_length", "output_length", "hash_ids": one id a 512 tokens, the last one perhaps partial}. */
-export function mooncakeParser(): LineParser {
-  return { blockTokens: MOONCAKE_BLOCK_TOKENS, parse: parseMooncake };
+/**
+ * Mooncake: {"timestamp": ms, "input_length", "output_length", "hash_ids": one id a block, the last one perhaps partial}.
+ * @param blockTokens 512 in the traces of Mooncake itself; what others write in its format may have blocks of another size.
+ */
+export function mooncakeParser(blockTokens: number): LineParser {
+  return { blockTokens, parse: (line, place) => parseMooncake(line, place, blockTokens) };
 }
 
-function parseMooncake(line: string, place: TracePlace): TraceRow {
+function parseMooncake(line: string, place: TracePlace, blockTokens: number): TraceRow {
   const row = parseObject(line, place);
   const inputTokens = tokenCount(row.input_length, place, 'input_length');
   return {
@@ -23,9 +26,22 @@ function parseMooncake(line: string, place: TracePlace): TraceRow {
     tenant: 0,
     session: -1,
     name: '',
-    hashes: hashList(row.hash_ids, inputTokens, MOONCAKE_BLOCK_TOKENS, place, 'hash_ids'),
+    hashes: mooncakeHashes(row.hash_ids, inputTokens, blockTokens, place),
     line: place.line,
   };
+}
+
+function mooncakeHashes(value: unknown, inputTokens: number, blockTokens: number, place: TracePlace): number[] {
+  const expected = Math.ceil(inputTokens / blockTokens);
+  if (Array.isArray(value) && value.length !== expected) {
+    throw new TraceError(
+      place.file,
+      place.line,
+      'hash_ids',
+      `has ${value.length} hashes, expected ${expected}: one for each ${blockTokens} tokens of the prompt of ${inputTokens}, the last block perhaps partial; where a hash stands for another number of tokens, give workload.source.hashTokens (braess trace: --hash-tokens)`,
+    );
+  }
+  return hashList(value, inputTokens, blockTokens, place, 'hash_ids');
 }
 
 /**

@@ -1,6 +1,6 @@
 import { createArrivalQueue, flushRows, offerRow } from './arrival-order.js';
 import { azureParser, burstGptParser } from './csv-traces.js';
-import { dynamoParser, mooncakeParser } from './json-traces.js';
+import { dynamoParser, MOONCAKE_BLOCK_TOKENS, mooncakeParser } from './json-traces.js';
 import { readLines } from './lines.js';
 import { plainCsvParser } from './plain-csv.js';
 import {
@@ -32,6 +32,8 @@ export interface ReadTraceOptions {
   badRows?: 'stop' | 'count';
   /** Block size for prefix groups of a plain CSV, tokens; default 16. */
   prefixBlockTokens?: number;
+  /** Tokens that a hash of a Mooncake trace stands for; default 512. */
+  hashTokens?: number;
   /** Rows a batch; default 8,192. */
   batchRequests?: number;
 }
@@ -108,6 +110,7 @@ interface Reading {
 function startReading(file: string, options: ReadTraceOptions, report: TraceReport): Reading {
   const batchRequests = positiveOption('batchRequests', options.batchRequests ?? DEFAULT_BATCH_REQUESTS);
   positiveOption('prefixBlockTokens', options.prefixBlockTokens ?? DEFAULT_PREFIX_BLOCK_TOKENS);
+  positiveOption('hashTokens', options.hashTokens ?? MOONCAKE_BLOCK_TOKENS);
   const reading: Reading = {
     options,
     report,
@@ -160,7 +163,7 @@ function createParser(reading: Reading, format: TraceFormatName, firstLine: stri
   const { place, tenants, sessions, options } = reading;
   switch (format) {
     case 'mooncake':
-      return mooncakeParser();
+      return mooncakeParser(options.hashTokens ?? MOONCAKE_BLOCK_TOKENS);
     case 'dynamo':
       return dynamoParser(sessions);
     case 'azure':

@@ -14,6 +14,23 @@ async function roundTrip(table: RequestTable, name: string): Promise<RequestTabl
   return (await readTrace(path)).table;
 }
 
+describe('a Mooncake trace of other blocks', () => {
+  const text = '{"timestamp": 0, "input_length": 640, "output_length": 9, "hash_ids": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}\n';
+
+  it('is read with the block size that is given', async () => {
+    const { table } = await readTrace(temporaryFile('blocks-of-64', text), { hashTokens: 64 });
+    expect(table.blockTokens).toBe(64);
+    expect([...table.blockHashes]).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  });
+
+  it('without it is refused with the option that says so', async () => {
+    await expect(readTrace(temporaryFile('blocks-of-512', text))).rejects.toThrow(
+      /has 10 hashes, expected 2: .*workload\.source\.hashTokens .*--hash-tokens/,
+    );
+    await expect(readTrace(temporaryFile('no-blocks', text), { hashTokens: 0 })).rejects.toThrow(/hashTokens/);
+  });
+});
+
 describe('arrivals', () => {
   const mooncake = (times: number[]): string =>
     times.map((time) => `{"timestamp": ${time}, "input_length": 9, "output_length": 5, "hash_ids": [0]}\n`).join('');

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { RunScenarioOptions, ScenarioSummary, SweepAxis } from '@braess/lab';
 import { SingleBar } from 'cli-progress';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Logger } from 'pino';
 import { checkInputs } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
@@ -39,10 +39,14 @@ export function runCommand(logger: Logger): Command {
     .option('--warmup <time>', 'leave requests that arrive before out of latencies and rates', durationSeconds)
     .option('--out <folder>', 'run folder; default the next free runs/<name>-<number>', folderName)
     .option('--set <path=value>', 'set a value of the scenario; may be given several times', listOf(settingText))
-    .option(
-      '--sweep <path=a,b,c>',
-      'run once for each value, several at a time, and mark the knee under the SLO; may be given several times: every combination',
-      sweepAxes,
+    .addOption(
+      new Option(
+        '--sweep <path=a,b,c>',
+        'run once for each value, several at a time, and mark the knee under the SLO; may be given several times: every combination',
+      )
+        .argParser(sweepAxes)
+        // Its runs share the cores, each on one thread, as fast as it can.
+        .conflicts(['pace', 'shards']),
     )
     .option('--no-report', 'do not write report.html')
     .option('--quiet', 'print the summary only')

@@ -4,7 +4,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import { checkFile } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
 import { numberText, percentText } from '../number-text.js';
-import { realNumber } from '../option-values.js';
+import { realNumber, wholeNumber } from '../option-values.js';
 import { plainJson } from '../plain-json.js';
 import { fixed, textTable } from '../text-output.js';
 
@@ -18,6 +18,7 @@ interface Options {
   readonly format?: TraceFormatName;
   readonly asIs?: boolean;
   readonly countBad?: boolean;
+  readonly hashTokens: number;
   readonly window: number;
   readonly json?: boolean;
 }
@@ -27,6 +28,7 @@ export function traceCommand(): Command {
     .description('tells the format of a request trace and prints its statistics')
     .argument('<FILE>', 'Mooncake JSONL, Azure CSV, BurstGPT CSV, Dynamo request trace or plain CSV; plain or .gz')
     .option('--format <name>', `one of ${formats.join(', ')} (default: told from the first line)`, formatName)
+    .option('--hash-tokens <N>', 'tokens that a hash of a Mooncake trace stands for', wholeNumber(1, 1 << 20), 512)
     .option('--as-is', "keep equal timestamps instead of spreading them over the tick of the format's clock")
     .option('--count-bad', 'bad rows, which are counted, listed and left out, are no failure')
     .option('--window <S>', 'seconds of the windows in which arrivals are counted for the burstiness', realNumber(0.001, 1e6), 60)
@@ -55,6 +57,7 @@ async function measure(file: string, options: Options): Promise<{ report: TraceR
   const tally = createTraceTally(cacheSizes(), options.window);
   const reading: ReadTraceOptions = {
     badRows: 'count',
+    hashTokens: options.hashTokens,
     arrivals: options.asIs === true ? 'as-is' : 'spread',
     ...(options.format === undefined ? {} : { format: options.format }),
   };

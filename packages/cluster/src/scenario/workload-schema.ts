@@ -93,6 +93,7 @@ const sourceSchema = z.discriminatedUnion('kind', [
       .default('stop')
       .describe('A row that cannot be right: stop before the run, or leave it out and count it'),
     prefixBlockTokens: tokens('Block size for prefix groups of a plain CSV').default(16),
+    hashTokens: tokens('Tokens that a hash of a Mooncake trace stands for').default(512),
     slice: z
       .strictObject({
         fromSeconds: notNegative('Time of the trace from which on').default(0),
