@@ -1,4 +1,5 @@
 import type { ScenarioSummary, Sweep, SweepPoint } from '@braess/lab';
+import type { TenantFigures } from '@braess/telemetry';
 import { plot } from 'asciichart';
 import { fixed, textTable } from './text-output.js';
 
@@ -28,6 +29,7 @@ export function summaryText(summary: ScenarioSummary, report: string | null): st
       `goodput under the SLO: ${fixed(summary.goodput, 2)} requests/s; ${fixed(100 * (summary.sloAttainment ?? 0), 1)} % of the requests met it`,
     );
   }
+  if (summary.tenants !== undefined) lines.push(tenantsText(summary));
   if (hits.length > 0) {
     lines.push(
       `KV found: ${hits.map((tier) => `${tier.toUpperCase()} ${fixed(100 * summary.hitRates[tier], 1)} %`).join(', ')} of the input tokens`,
@@ -58,6 +60,32 @@ export function summaryText(summary: ScenarioSummary, report: string | null): st
     `run folder ${summary.folder}${report === null ? '' : `, report ${report}`}`,
   );
   return lines.join('\n');
+}
+
+/** More rows would push the rest of the summary off the screen. */
+const mostTenantRows = 16;
+
+/** A row a tenant; of many, those that submitted most. */
+function tenantsText({ tenants = [], otherTenants }: ScenarioSummary): string {
+  const shown =
+    tenants.length <= mostTenantRows ? tenants : tenants.toSorted((one, other) => other.submitted - one.submitted).slice(0, mostTenantRows);
+  const row = (name: string, tenant: TenantFigures): string[] => [
+    name,
+    fixed(tenant.submitted),
+    fixed(tenant.completed),
+    fixed(tenant.requestsPerSecond, 2),
+    fixed(tenant.goodput, 2),
+    tenant.sloAttainment === null ? '-' : `${fixed(100 * tenant.sloAttainment, 1)} %`,
+    fixed(tenant.ttftMs?.p50 ?? null, 1),
+    fixed(tenant.ttftMs?.p99 ?? null, 1),
+    fixed(tenant.tpotMs?.p99 ?? null, 1),
+    fixed(tenant.e2eMs?.p99 ?? null, 1),
+  ];
+  const rows = shown.map((tenant) => row(tenant.name, tenant));
+  if (otherTenants !== undefined) rows.push(row(`(${fixed(otherTenants.tenants)} others)`, otherTenants));
+  const head = ['tenant', 'submitted', 'completed', 'requests/s', 'goodput', 'SLO met', 'TTFT p50', 'TTFT p99', 'TPOT p99', 'E2E p99'];
+  const left = tenants.length - shown.length;
+  return textTable(head, rows) + (left === 0 ? '' : `\n${fixed(left)} more tenants in summary.json`);
 }
 
 /** Threads meet at the end of every window: with few events in one they mostly wait for each other. */

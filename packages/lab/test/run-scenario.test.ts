@@ -55,6 +55,33 @@ describe('a run is the same however it is carried out', () => {
   });
 });
 
+describe('a run of two tenants', () => {
+  it('tells them apart, also cut and after a warm-up: the sums are those of the whole', async () => {
+    const { folder, tenants, ...whole } = await runText(disaggregated, [
+      'workload.tenants=[{name: chat, share: 2, slo: {ttftMs: 40}}, {name: batch, share: 1}]',
+      'untilSeconds=2',
+      'warmupSeconds=0.5',
+    ]);
+    expect(whole.inFlight).toBeGreaterThan(0);
+    expect(tenants?.map(({ name }) => name)).toEqual(['chat', 'batch']);
+    const sum = (key: 'submitted' | 'completed' | 'inFlight' | 'requestsPerSecond' | 'outputTokensPerSecond' | 'goodput'): number =>
+      (tenants ?? []).reduce((total, tenant) => total + (tenant[key] ?? 0), 0);
+    for (const key of ['submitted', 'completed', 'inFlight'] as const) expect(sum(key)).toBe(whole[key]);
+    for (const key of ['requestsPerSecond', 'outputTokensPerSecond', 'goodput'] as const) expect(sum(key)).toBeCloseTo(whole[key] ?? -1, 9);
+    const { rows } = await queryRun(
+      folder,
+      `select count(*), count(*) filter (where completed), count(*) filter (where late and outcome <> 'in_flight' and good) / 1.5,
+         quantile_cont(e2e_ms, 0.99) filter (where late and completed)
+       from (select *, outcome = 'completed' as completed, arrival_s >= 0.5 as late,
+         outcome = 'completed' and ttft_ms <= case tenant when 'chat' then 40 else 60 end as good from requests)
+       group by tenant order by tenant desc`,
+    );
+    for (const [index, { submitted, completed, goodput, e2eMs }] of (tenants ?? []).entries())
+      for (const [column, value] of [submitted, completed, goodput, e2eMs?.p99].entries())
+        expect(value).toBeCloseTo(Number(rows[index]?.[column]), 6);
+  });
+});
+
 describe('where TTFT ends', () => {
   it.each([
     ['prefill', disaggregated],

@@ -15,5 +15,7 @@ export * from './run/like-for-like.js';
 export * from './run/query.js';
 export type { RunNames } from './run/tables.js';
 export * from './statistics/histogram.js';
+export { meetsSlo, type Slo } from './statistics/slo.js';
 export * from './statistics/summary.js';
+export { MOST_TENANTS, type OtherTenants, type TenantFigures, type TenantSummaries, type TenantSummary } from './statistics/tenants.js';
 export * from './statistics/values.js';

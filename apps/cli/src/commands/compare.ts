@@ -23,12 +23,19 @@ export function compareCommand(): Command {
     });
 }
 
+/** Of each tenant there are 21 rows. */
+const mostTenants = 8;
+
 function describe({ folders, fingerprints, rows }: RunComparison): string {
   const names = folders.map((_, run) => runName(run));
   const first = names[0] as string;
   const head = ['quantity', 'unit', first, ...names.slice(1).flatMap((name) => [name, `${name} - ${first}`, '%'])];
   // A quantity that no run has says nothing.
-  const shown = rows.filter((row) => row.values.some((value) => value !== null));
+  const tenants = [...new Set(rows.flatMap(({ tenant }) => tenant ?? []))];
+  const untold = new Set(tenants.slice(mostTenants));
+  const shown = rows.filter(
+    ({ tenant, values }) => values.some((value) => value !== null) && !(tenant !== undefined && untold.has(tenant)),
+  );
   const table = textTable(
     head,
     shown.map((row) => [
@@ -40,7 +47,8 @@ function describe({ folders, fingerprints, rows }: RunComparison): string {
     head.map((_, column) => (column < 2 ? 'left' : 'right')),
   );
   const same = new Set(fingerprints).size === 1 ? '\nAll fingerprints are the same: the runs are identical.' : '';
-  return `${folders.map((folder, run) => `${runName(run)}  ${fingerprints[run] || '-'}  ${folder}`).join('\n')}\n${table}${same}`;
+  const left = untold.size === 0 ? '' : `\n${untold.size} more tenants with --json`;
+  return `${folders.map((folder, run) => `${runName(run)}  ${fingerprints[run] || '-'}  ${folder}`).join('\n')}\n${table}${left}${same}`;
 }
 
 /** A, B, ... Z, then 27 and up: folder names are too long for columns. */

@@ -8,7 +8,7 @@ import { heatMap, mostCells } from './heat-map.js';
 import { balanceChart, idleWorkers, linkChart, requestsOfWorkers, STAGES } from './hot-spots.js';
 import { cdfCharts, phasesSeen, ttftSplitChart, ttftTimeChart } from './latency-charts.js';
 import { frame, legend, section } from './layout.js';
-import { decisionTable, latencyTable, lossTable, moveTable } from './tables.js';
+import { decisionTable, latencyTable, lossTable, moveTable, tenantTable } from './tables.js';
 import { hitChart, tiersSeen, timelineCharts } from './time-charts.js';
 
 /** See `writeReport` of the package. */
@@ -30,8 +30,10 @@ async function reportPage(folder: string, manifest: RunManifest, summary: Folder
   const axis = timeAxis(summary.simulatedSeconds);
   const page: Page = { folder, manifest, summary, database, axis };
   const timelines = await timelineCharts(database, axis, summary.simulatedSeconds);
+  const tenants = tenantTable(summary);
   const sections = [
     ...(await latencySections(page)),
+    tenants !== null && section('Tenants', 'Rates and latencies as for the whole run. Goodput and SLO are those of the tenant.', tenants),
     timelines.length > 0 &&
       section(
         'Timelines',

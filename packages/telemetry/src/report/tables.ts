@@ -1,5 +1,6 @@
 import type { FolderSummary } from '../run/folder.js';
 import type { RunDatabase } from '../run/query.js';
+import type { TenantFigures } from '../statistics/tenants.js';
 import { formatMs, formatNumber, formatShare } from './chart.js';
 import { table } from './layout.js';
 
@@ -15,6 +16,23 @@ export function latencyTable(summary: FolderSummary): string {
     ] as const
   ).map(([name, d]) => [name, formatMs(d?.mean), formatMs(d?.p50), formatMs(d?.p90), formatMs(d?.p99)]);
   return table(['latency', 'mean', 'p50', 'p90', 'p99'], rows, [1, 2, 3, 4]);
+}
+
+/** A row a tenant; null where the run has one tenant. */
+export function tenantTable({ tenants, otherTenants }: FolderSummary): string | null {
+  if (tenants === undefined) return null;
+  const row = (name: string, tenant: TenantFigures): string[] => [
+    name,
+    ...[tenant.submitted, tenant.completed, tenant.rejected, tenant.failed, tenant.inFlight].map(formatNumber),
+    ...[tenant.requestsPerSecond, tenant.outputTokensPerSecond, tenant.goodput].map(formatNumber),
+    formatShare(tenant.sloAttainment),
+    ...[tenant.ttftMs, tenant.tpotMs, tenant.e2eMs].flatMap((d) => [formatMs(d?.p50), formatMs(d?.p99)]),
+  ];
+  const rows = tenants.map((tenant) => row(tenant.name, tenant));
+  if (otherTenants !== undefined) rows.push(row(`(${formatNumber(otherTenants.tenants)} others)`, otherTenants));
+  const counts = ['submitted', 'completed', 'rejected', 'failed', 'in flight', 'requests/s', 'tokens/s', 'goodput', 'met the SLO'];
+  const head = ['tenant', ...counts, ...['TTFT', 'TPOT', 'E2E'].flatMap((name) => [`${name} p50`, `${name} p99`])];
+  return table(head, rows, head.map((_, column) => column).slice(1));
 }
 
 /** Outcomes other than completed, by reason; null when all went well. */

@@ -62,7 +62,8 @@ export interface RunFolderOptions {
   engines?: readonly string[];
   gpus?: readonly string[];
   names: RunNames;
-  summary?: SummaryOptions;
+  /** Tenants are told apart by `names`. */
+  summary?: Omit<SummaryOptions, 'tenantNames'>;
   /** `gzip` makes the files about a third of the size and writing about ten times slower. */
   compression?: 'none' | 'gzip';
 }
@@ -144,7 +145,7 @@ export function openRunFolder(options: RunFolderOptions): RunFolder {
   return {
     ...createRunTables(options.names),
     folder,
-    summary: createSummaryState(options.summary),
+    summary: createSummaryState({ ...options.summary, tenantNames: options.names.tenants }),
     manifest,
     writers: {
       requests: open('requests', REQUEST_COLUMNS),

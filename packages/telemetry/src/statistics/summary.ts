@@ -1,17 +1,9 @@
 import { OUTCOME } from '@braess/protocol';
 import type { RequestColumns, RequestSegment } from '../records/requests.js';
 import { histogramMean, histogramQuantile, type LatencyHistogram } from './histogram.js';
+import { MS_PER_NS, meetsSlo, type Slo, tpotNsOf } from './slo.js';
+import { addSegmentToTenants, createTenantState, finishTenants, type TenantState, type TenantSummaries } from './tenants.js';
 import { addValue, createValueList, type Distribution, distributionOf, type ValueList } from './values.js';
-
-/**
- * What a request must meet to count as good. Limits that are absent do not count. `tpotMs` bounds the request's mean gap, `itlMs` its longest gap.
- */
-export interface Slo {
-  ttftMs?: number;
-  tpotMs?: number;
-  itlMs?: number;
-  e2eMs?: number;
-}
 
 /** What counts in a summary, and as good. */
 export interface SummaryOptions {
@@ -20,6 +12,8 @@ export interface SummaryOptions {
   tenantSlos?: ReadonlyMap<number, Slo>;
   /** Requests that arrive earlier are counted (conservation) but left out of latencies, rates, goodput and hit rates. */
   warmupNs?: number;
+  /** Names by tenant id. Where there are two or more, the summary tells them apart. */
+  tenantNames?: readonly string[];
 }
 
 /**
@@ -29,7 +23,7 @@ export interface SummaryOptions {
  * tier fetch = wait of a prompt for its blocks from G2, G3 and G4, of the requests that fetched any.
  * The gaps come from the caller, who leaves out those of the warm-up. Rates are per simulated second after the warm-up. Quantiles interpolate between order statistics (type 7); those of ITL are within 0.05 %. Null: no such value.
  */
-export interface RunSummary {
+export interface RunSummary extends TenantSummaries {
   submitted: number;
   completed: number;
   rejected: number;
@@ -54,7 +48,7 @@ export interface RunSummary {
   tierFetchMs: Distribution | null;
 }
 
-/** Accumulates request segments as they pass by: 40 bytes a completed request. Plain data; any order of segments gives the same summary. */
+/** Accumulates request segments as they pass by: 40 bytes a completed request, 48 where tenants are told apart. Plain data; any order of segments gives the same summary. */
 export interface SummaryState {
   slo: Slo | null;
   tenantSlos: Map<number, Slo>;
@@ -67,9 +61,9 @@ export interface SummaryState {
   e2eNs: ValueList;
   transferNs: ValueList;
   tierFetchNs: ValueList;
+  /** Null where tenants are not told apart. */
+  tenants: TenantState | null;
 }
-
-const MS_PER_NS = 1e-6;
 
 export function createSummaryState(options: SummaryOptions = {}): SummaryState {
   return {
@@ -84,6 +78,7 @@ export function createSummaryState(options: SummaryOptions = {}): SummaryState {
     e2eNs: createValueList(),
     transferNs: createValueList(),
     tierFetchNs: createValueList(),
+    tenants: (options.tenantNames?.length ?? 0) < 2 ? null : createTenantState(options.tenantNames!),
   };
 }
 
@@ -96,9 +91,10 @@ export function addSegmentToSummary(state: SummaryState, segment: RequestSegment
     state.lastNs = Math.max(state.lastNs, segment.endNs[row]!, segment.arrivalNs[row]!);
     if (segment.arrivalNs[row]! < state.warmupNs) continue;
     addHits(state, segment, row);
-    if (outcome !== OUTCOME.inFlight && sloOf(state, segment, row) !== null) state.measured.judged++;
+    if (outcome !== OUTCOME.inFlight && sloOf(state, segment.tenantId[row]!) !== null) state.measured.judged++;
     if (outcome === OUTCOME.completed) addCompleted(state, segment, row);
   }
+  if (state.tenants !== null) addSegmentToTenants(state.tenants, segment, state.warmupNs, (tenant) => sloOf(state, tenant));
 }
 
 /** The summary of what was added. `simulatedNs` is the length of the run (default: the last outcome or arrival), `itl` every gap. */
@@ -127,6 +123,7 @@ export function finishSummary(state: SummaryState, itl: LatencyHistogram, simula
     e2eMs: distributionOf(state.e2eNs, MS_PER_NS),
     transferMs: distributionOf(state.transferNs, MS_PER_NS),
     tierFetchMs: distributionOf(state.tierFetchNs, MS_PER_NS),
+    ...(state.tenants === null ? {} : finishTenants(state.tenants, state, seconds, (tenant) => sloOf(state, tenant))),
   };
 }
 
@@ -168,7 +165,7 @@ function addCompleted(state: SummaryState, segment: RequestSegment, row: number)
       `request ${segment.requestId[row]} is completed, but arrival ${arrivalNs}, first token ${firstTokenNs}, last token ${segment.lastTokenNs[row]} ns are not in order`,
     );
   }
-  const tpotNs = outputTokens > 1 ? Math.round((e2eNs - ttftNs) / (outputTokens - 1)) : -1;
+  const tpotNs = tpotNsOf(outputTokens, ttftNs, e2eNs);
   addValue(state.ttftNs, ttftNs);
   addValue(state.e2eNs, e2eNs);
   if (tpotNs >= 0) addValue(state.tpotNs, tpotNs);
@@ -176,23 +173,13 @@ function addCompleted(state: SummaryState, segment: RequestSegment, row: number)
   if (segment.tierFetchNs[row]! > 0) addValue(state.tierFetchNs, segment.tierFetchNs[row]!);
   state.measured.completed++;
   state.measured.outputTokens += outputTokens;
-  const slo = sloOf(state, segment, row);
+  const slo = sloOf(state, segment.tenantId[row]!);
   if (slo !== null && meetsSlo(slo, ttftNs, tpotNs, segment.maxItlNs[row]!, e2eNs)) state.measured.good++;
 }
 
-/** What a request has to meet: its tenant's SLO, else that of all; null for none. */
-function sloOf(state: SummaryState, segment: RequestSegment, row: number): Slo | null {
-  return state.tenantSlos.get(segment.tenantId[row]!) ?? state.slo;
-}
-
-/** Whether a completed request met its SLO; tpotNs and maxItlNs are negative (and met) for a request of one token. */
-export function meetsSlo(slo: Slo, ttftNs: number, tpotNs: number, maxItlNs: number, e2eNs: number): boolean {
-  return (
-    ttftNs * MS_PER_NS <= (slo.ttftMs ?? Infinity) &&
-    tpotNs * MS_PER_NS <= (slo.tpotMs ?? Infinity) &&
-    maxItlNs * MS_PER_NS <= (slo.itlMs ?? Infinity) &&
-    e2eNs * MS_PER_NS <= (slo.e2eMs ?? Infinity)
-  );
+/** What a tenant's requests have to meet: its own SLO, else that of all; null for none. */
+function sloOf(state: SummaryState, tenant: number): Slo | null {
+  return state.tenantSlos.get(tenant) ?? state.slo;
 }
 
 function histogramDistribution(histogram: LatencyHistogram): Distribution | null {
