@@ -46,6 +46,23 @@ describe('braess run', () => {
     }
   });
 
+  it('shows the largest of many tenants in its text, and so does compare', async () => {
+    const path = out();
+    const tenants = Array.from({ length: 20 }, (_, tenant) => `{name: t${tenant}, share: ${tenant < 12 ? 1 : 50}}`).join();
+    const words = ['run', 'configs/quickstart.yaml', '--set', 'workload.requests=300', '--set', `workload.tenants=[${tenants}]`];
+    const { code, out: text } = await braess([...words, '--no-report', '--out', path]);
+    expect(code).toBe(0);
+    const named = [...text.matchAll(/│ t(\d+) +│ +(\d+) │ +(\d+) │/g)].map((match) => match.slice(1).map(Number));
+    expect(named).toHaveLength(16);
+    expect(text).toContain('4 more tenants in summary.json');
+    const sizes = named.map(([, submitted]) => submitted as number);
+    expect(sizes).toEqual(sizes.toSorted((one, other) => other - one));
+    const compared = (await braess(['compare', path, path])).out;
+    const told = [...compared.matchAll(/tenants\.t(\d+)\.submitted/g)].map(([, tenant]) => Number(tenant));
+    expect(new Set(told)).toEqual(new Set(named.slice(0, 8).map(([tenant]) => tenant)));
+    expect(compared).toContain('12 more tenants with --json');
+  });
+
   it('--trace, --seed, --until, --warmup and --shards do what they say', async () => {
     const trace = folder.file(
       'trace.csv',

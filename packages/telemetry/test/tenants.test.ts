@@ -101,7 +101,9 @@ describe('tenants of a summary', () => {
     const summary = summaryOf(records, names, new Map([[4999, { ttftMs: 400 }]]));
     expectSums(summary);
     expect(summary.tenants).toHaveLength(MOST_TENANTS);
-    const least = Math.min(...summary.tenants!.map((tenant) => tenant.submitted));
+    const sizes = summary.tenants!.map((tenant) => tenant.submitted);
+    expect(sizes).toEqual(sizes.toSorted((one, other) => other - one));
+    const least = Math.min(...sizes);
     const told = new Set(summary.tenants!.map(({ name }) => name));
     for (const [tenant, name] of names.entries()) if (!told.has(name)) expect(submitted[tenant]).toBeLessThanOrEqual(least);
     const others = records.filter((r) => !told.has(names[r.tenantId]!) && r.arrivalNs >= 1e9 && r.outcome === OUTCOME.completed);

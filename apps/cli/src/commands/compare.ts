@@ -31,8 +31,7 @@ function describe({ folders, fingerprints, rows }: RunComparison): string {
   const first = names[0] as string;
   const head = ['quantity', 'unit', first, ...names.slice(1).flatMap((name) => [name, `${name} - ${first}`, '%'])];
   // A quantity that no run has says nothing.
-  const tenants = [...new Set(rows.flatMap(({ tenant }) => tenant ?? []))];
-  const untold = new Set(tenants.slice(mostTenants));
+  const untold = new Set(tenantsBySize(rows).slice(mostTenants));
   const shown = rows.filter(
     ({ tenant, values }) => values.some((value) => value !== null) && !(tenant !== undefined && untold.has(tenant)),
   );
@@ -49,6 +48,14 @@ function describe({ folders, fingerprints, rows }: RunComparison): string {
   const same = new Set(fingerprints).size === 1 ? '\nAll fingerprints are the same: the runs are identical.' : '';
   const left = untold.size === 0 ? '' : `\n${untold.size} more tenants with --json`;
   return `${folders.map((folder, run) => `${runName(run)}  ${fingerprints[run] || '-'}  ${folder}`).join('\n')}\n${table}${left}${same}`;
+}
+
+/** Those that submit most in a run first. */
+function tenantsBySize(rows: readonly ComparisonRow[]): string[] {
+  const sizes = rows.flatMap(({ tenant, name, values }) =>
+    tenant !== undefined && name.endsWith('.submitted') ? [{ tenant, size: Math.max(...values.map((value) => value ?? 0)) }] : [],
+  );
+  return sizes.sort((one, other) => other.size - one.size).map(({ tenant }) => tenant);
 }
 
 /** A, B, ... Z, then 27 and up: folder names are too long for columns. */

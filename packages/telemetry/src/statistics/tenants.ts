@@ -32,7 +32,7 @@ export interface OtherTenants extends TenantFigures {
 
 /** What a summary says of tenants: nothing where a run has one. */
 export interface TenantSummaries {
-  /** In the order of the run's names; of more than `MOST_TENANTS` those that submitted most. */
+  /** In the order of the run's names; of more than `MOST_TENANTS` those that submitted most, the largest first. */
   tenants?: TenantSummary[];
   otherTenants?: OtherTenants;
 }
@@ -151,10 +151,7 @@ function groupTenants({ names, counts }: TenantState): TenantGroups {
   const shown =
     all.length <= MOST_TENANTS
       ? all
-      : all
-          .sort((one, other) => submittedOf(counts, other) - submittedOf(counts, one) || one - other)
-          .slice(0, MOST_TENANTS)
-          .sort((one, other) => one - other);
+      : all.sort((one, other) => submittedOf(counts, other) - submittedOf(counts, one) || one - other).slice(0, MOST_TENANTS);
   const groupOf = new Uint8Array(names.length).fill(shown.length);
   for (const [group, tenant] of shown.entries()) groupOf[tenant] = group;
   return { shown, groupOf, size: shown.length + (shown.length < names.length ? 1 : 0) };
