@@ -141,7 +141,7 @@ describe('the documentation', () => {
   });
 });
 
-describe.concurrent('each document', { timeout: 120_000 }, () => {
+describe.concurrent('each document', { timeout: 240_000 }, () => {
   it.each(documents)('%s: its commands end with 0 and its scenarios run', async (document) => {
     const place = documentFolder(document);
     const inDocument = blocksOf(document);
