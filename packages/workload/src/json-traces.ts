@@ -6,6 +6,9 @@ import { millisecondsNs, tokenCount } from './trace-values.js';
 /** Mooncake's hash ids stand for 512 tokens (Mooncake, FAST 2025, section 4, and the README of its traces). */
 export const MOONCAKE_BLOCK_TOKENS = 512;
 
+/** What may be wrong where Mooncake's rows have too many or too few hashes: the format does not say how long its blocks are. */
+const otherBlocks = '; where a hash stands for another number of tokens, give workload.source.hashTokens (braess trace: --hash-tokens)';
+
 type JsonObject = Record<string, unknown>;
 
 /**
@@ -26,22 +29,9 @@ function parseMooncake(line: string, place: TracePlace, blockTokens: number): Tr
     tenant: 0,
     session: -1,
     name: '',
-    hashes: mooncakeHashes(row.hash_ids, inputTokens, blockTokens, place),
+    hashes: hashList(row.hash_ids, inputTokens, blockTokens, place, 'hash_ids', otherBlocks),
     line: place.line,
   };
-}
-
-function mooncakeHashes(value: unknown, inputTokens: number, blockTokens: number, place: TracePlace): number[] {
-  const expected = Math.ceil(inputTokens / blockTokens);
-  if (Array.isArray(value) && value.length !== expected) {
-    throw new TraceError(
-      place.file,
-      place.line,
-      'hash_ids',
-      `has ${value.length} hashes, expected ${expected}: one for each ${blockTokens} tokens of the prompt of ${inputTokens}, the last block perhaps partial; where a hash stands for another number of tokens, give workload.source.hashTokens (braess trace: --hash-tokens)`,
-    );
-  }
-  return hashList(value, inputTokens, blockTokens, place, 'hash_ids');
 }
 
 /**
@@ -108,8 +98,8 @@ function dynamoSession(event: JsonObject, sessions: NameTable, place: TracePlace
   return nameNumber(sessions, session, place);
 }
 
-/** Checks the list's length and values; hashes beyond 53 bits are folded. */
-function hashList(value: unknown, inputTokens: number, blockTokens: number, place: TracePlace, field: string): number[] {
+/** Checks the list's length and values; hashes beyond 53 bits are folded. `advice` ends the message about a wrong length. */
+function hashList(value: unknown, inputTokens: number, blockTokens: number, place: TracePlace, field: string, advice = ''): number[] {
   if (!Array.isArray(value)) return rejectValue(place, field, value, 'a list of hash ids');
   const expected = Math.ceil(inputTokens / blockTokens);
   if (value.length !== expected) {
@@ -117,7 +107,7 @@ function hashList(value: unknown, inputTokens: number, blockTokens: number, plac
       place.file,
       place.line,
       field,
-      `has ${value.length} hashes, expected ${expected}: one for each ${blockTokens} tokens of the prompt of ${inputTokens}, the last block perhaps partial`,
+      `has ${value.length} hashes, expected ${expected}: one for each ${blockTokens} tokens of the prompt of ${inputTokens}, the last block perhaps partial${advice}`,
     );
   }
   for (let index = 0; index < expected; index++) {
