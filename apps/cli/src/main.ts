@@ -8,7 +8,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit();
 });
 
-const logger = createLogger();
+const logger = await createLogger();
 try {
   await buildCommand(logger).parseAsync();
 } catch (error) {
