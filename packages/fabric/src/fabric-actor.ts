@@ -225,13 +225,22 @@ class FlowFabric {
     const { topology, unreachableAfterNs = 1e9 } = this.options;
     this.reachNow(state, context);
     const links = Array.from({ length: count }, (_unused, index) => first + index);
-    const { rerouted, stranded } = setLinkHealth(topology, state.network, context.now, links, share);
+    const { rerouted, latenciesNs, stranded } = setLinkHealth(topology, state.network, context.now, links, share);
     for (const flowId of stranded) {
       const transfer = state.transfers.get(flowId);
       if (transfer !== undefined && transfer.timer < 0) transfer.timer = context.timer(fabricUnreachable, unreachableAfterNs, flowId);
     }
-    for (const flowId of rerouted) this.stopTimer(state, context, flowId);
-    if (share > 0) for (const flowId of [...state.unstarted]) this.startAgain(state, context, flowId);
+    rerouted.forEach((flowId, place) => {
+      const transfer = state.transfers.get(flowId);
+      if (transfer !== undefined) transfer.latencyNs = latenciesNs[place]!;
+      this.stopTimer(state, context, flowId);
+    });
+    if (share > 0) {
+      for (const flowId of [...state.unstarted]) this.startAgain(state, context, flowId);
+      state.sources.forEach((_source, index) => {
+        this.followSource(state, context.now, index);
+      });
+    }
     this.changed(state, context);
   }
 

@@ -98,9 +98,10 @@ export function advanceNetwork(network: FlowNetwork, nowNs: number): number {
   return count;
 }
 
-/** Flows that a fault moved to another path, and those it left without one; each in order of start. */
+/** Flows that a fault moved to another path, with the latency of that path, and those it left without one; each in order of start. */
 export interface Rerouting {
   rerouted: number[];
+  latenciesNs: number[];
   stranded: number[];
 }
 
@@ -121,7 +122,7 @@ export function setLinkHealth(topology: Topology, network: FlowNetwork, nowNs: n
 }
 
 function reroute(topology: Topology, network: FlowNetwork, nowNs: number, flowIds: number[]): Rerouting {
-  const result: Rerouting = { rerouted: [], stranded: [] };
+  const result: Rerouting = { rerouted: [], latenciesNs: [], stranded: [] };
   for (const flowId of flowIds) {
     const slot = network.allocator.slotOfFlow.get(flowId)!;
     const source = network.sourceOfSlot[slot]!;
@@ -135,6 +136,7 @@ function reroute(topology: Topology, network: FlowNetwork, nowNs: number, flowId
     network.stranded.delete(flowId);
     rerouteFlow(network.allocator, nowNs, flowId, pathBuffer, hopCount);
     result.rerouted.push(flowId);
+    result.latenciesNs.push(pathLatencyNs(topology, pathBuffer, hopCount));
   }
   return result;
 }

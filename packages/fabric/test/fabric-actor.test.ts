@@ -17,7 +17,7 @@ import {
 } from '@braess/fabric';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fourTierCluster } from './clusters.js';
+import { fatTree, fourTierCluster } from './clusters.js';
 import { stepCounter } from './drain.js';
 import {
   defineProgram,
@@ -269,6 +269,51 @@ describe('fabric actor', { timeout: 15_000 }, () => {
       { status: transferStatus.unreachable, atNs: 8e6 + 1000 + LEAST_NS, movedBytes: 0 },
     ]);
     expect(stateOf(lost).network.allocator).toMatchObject({ flowCount: 0, deliveredBytes: 12_500_000 });
+  });
+
+  it('takes the latency of the way round for what a cut moved there', () => {
+    const link = { bytesPerSecond: 50e9, latencyNs: 1000 };
+    const zones = buildTopology({
+      kind: 'multi-zone',
+      zones: 3,
+      zone: fatTree(1, 1, 1),
+      gatewaysPerZone: 1,
+      gatewayUplink: link,
+      interZone: { bytesPerSecond: 10e9, latencyNs: 5e6 },
+    });
+    const [source, destination] = [nodeId(zones, 'zone0/pod0/rack0/node0/gpu0'), nodeId(zones, 'zone1/pod0/rack0/node0/gpu0')];
+    const [direct] = linksBetween(zones, 'zone0/gateway0', 'zone1/gateway0') as [number];
+    const endNs = (...faults: PlannedShare[]): number => {
+      const plans = [[{ atNs: 0, source, destination, transferBytes: 100e6 }]];
+      const simulation = simulate({ plans, faults, options: { topology: zones } });
+      runToEnd(simulation);
+      return endedOf(simulation)[0]!.atNs;
+    };
+    // 10 ms of bytes; PCIe, NIC and leaf at each end, the gateways, and one or two cables of 5 ms.
+    const directNs = REQUEST_DELAY_NS + 10e6 + 2 * (500 + 600 + 700 + 1000) + 5e6;
+    expect(endNs()).toBe(directNs);
+    expect(endNs({ atNs: 4e6, first: direct, count: 1, share: 0 })).toBe(directNs + 5e6);
+  });
+
+  it('lets on-off traffic flow that came on while its cable was cut, once that is back', () => {
+    const [source, destination] = [nodeId(topology, 'pod0/rack0/node0/gpu0'), nodeId(topology, 'pod0/rack0/node1/gpu0')];
+    const options = { onOff: [{ source, destination, bytesPerSecond: 7.5e9, meanOnNs: 30e6, meanOffNs: 5e6 }] };
+    // A moment at which the source has been on for a millisecond at most, and stays so.
+    const dry = simulate({ plans: [[]], options });
+    let onNs = 0;
+    for (let [wasOn, found] = [true, false]; !found; onNs += 1e6) {
+      dry.runUntil(onNs + 1e6);
+      const { on, nextChangeNs } = stateOf(dry).sources[0]!;
+      found = !wasOn && on && nextChangeNs > onNs + 20e6;
+      wasOn = on;
+    }
+    const [cable] = linksBetween(topology, 'pod0/rack0/leaf0', 'pod0/rack0/node1/nic0') as [number];
+    const cut = (atNs: number, share: number): PlannedShare => ({ atNs, first: cable, count: 1, share });
+    const plan = { atNs: onNs + 2e6, source: nodeId(topology, 'pod0/rack0/node0/gpu1'), destination, transferBytes: 62.5e6 };
+    const simulation = simulate({ plans: [[plan]], faults: [cut(onNs - 2e6, 0), cut(onNs + 1e6, 1)], options });
+    runToEnd(simulation);
+    // Of the 12.5 GB/s of the NIC the source takes its fair share, 6.25.
+    expect(endedOf(simulation)[0]!.atNs).toBe(plan.atNs + REQUEST_DELAY_NS + 10e6 + 2200);
   });
 
   it('reports use to subscribers and through switches, background included, and falls silent when idle', () => {
