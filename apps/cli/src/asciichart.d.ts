@@ -1,3 +1,3 @@
 declare module 'asciichart' {
-  export function plot(series: readonly number[], options?: { readonly height?: number }): string;
+  export function plot(series: readonly number[] | readonly (readonly number[])[], options?: { readonly height?: number }): string;
 }

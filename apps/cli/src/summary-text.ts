@@ -1,6 +1,5 @@
-import type { ScenarioSummary, Sweep, SweepPoint } from '@braess/lab';
+import type { ScenarioSummary } from '@braess/lab';
 import type { TenantFigures } from '@braess/telemetry';
-import { plot } from 'asciichart';
 import { fixed, textTable } from './text-output.js';
 
 const latencies = [
@@ -104,67 +103,4 @@ function poaLine({ value, snapshots, brokenSeconds, leadSeconds }: NonNullable<S
       ? ''
       : `; the TTFT objective broke at ${fixed(brokenSeconds, 1)} s, ${leadSeconds === null ? 'with no warning by PoA-hat' : `PoA-hat had risen ${fixed(leadSeconds, 1)} s before`}`;
   return `PoA-hat ${value === null ? 'undefined' : fixed(value, 2)} over ${fixed(snapshots)} moments${broken}`;
-}
-
-/** Sweeps over one path as one table, the knees marked, and of a single one a plot of goodput (TTFT where there is no SLO). */
-export function sweepText(sweeps: readonly Sweep[]): string {
-  const [first] = sweeps as readonly [Sweep];
-  const columns = ['requests/s', 'goodput', 'SLO met', 'TTFT p50', 'TTFT p99', 'ITL p99', 'E2E p99', 'lost', ''];
-  const rows = sweeps.flatMap(({ held, points, knee }) =>
-    points.map((point, index) => [...held.map(({ value }) => value), ...sweepRow(point, index === knee)]),
-  );
-  const table = textTable([...first.held.map(({ path }) => path), first.path, ...columns], rows);
-  const points = sweeps.flatMap((sweep) => sweep.points.flatMap(({ summary }) => (summary === null ? [] : [summary])));
-  const hasSlo = points.every(({ goodput }) => goodput !== null);
-  const values = points.map((summary) => (hasSlo ? (summary.goodput as number) : (summary.ttftMs?.p99 ?? 0)));
-  const drawn = sweeps.length === 1 && first.isScale && values.length > 1;
-  const chart = drawn
-    ? `\n${hasSlo ? 'goodput (requests/s)' : 'TTFT p99 (ms)'} over the points\n${plot(stretched(values), { height: 8 })}`
-    : '';
-  return `${table}${chart}\n${kneesText(sweeps, hasSlo)}`;
-}
-
-function kneesText(sweeps: readonly Sweep[], hasSlo: boolean): string {
-  if (!hasSlo) return 'no SLO in the scenario (workload.slo), so no knee';
-  if (sweeps[0]?.path === 'seed') return 'no knee: seeds come in no order';
-  if (!sweeps.every(({ isScale }) => isScale)) return 'no knee: the values are no numbers that rise or fall';
-  return sweeps
-    .map((sweep) => {
-      const held = sweep.held.map(({ path, value }) => `${path} = ${value}`).join(', ');
-      return `${held === '' ? '' : `${held}: `}${kneeText(sweep)}`;
-    })
-    .join('\n');
-}
-
-/** Straight lines between the points, which the plot would draw a column apart. */
-function stretched(values: readonly number[]): number[] {
-  const columns = Math.max(values.length, 60);
-  return Array.from({ length: columns }, (_, column) => {
-    const at = (column * (values.length - 1)) / (columns - 1);
-    const [before, after] = [values[Math.floor(at)] as number, values[Math.ceil(at)] as number];
-    return before + (at - Math.floor(at)) * (after - before);
-  });
-}
-
-function kneeText(sweep: Sweep): string {
-  if (sweep.knee < 0) return `not even the first point keeps the SLO for ${100 * sweep.sloShare} % of the requests`;
-  const { value } = sweep.points[sweep.knee] as SweepPoint;
-  const last = sweep.knee === sweep.points.length - 1;
-  return `knee: ${sweep.path} = ${value} is the last point that keeps the SLO for ${100 * sweep.sloShare} % of the requests${last ? ' (and the last of the sweep)' : ''}`;
-}
-
-function sweepRow({ value, summary, error }: SweepPoint, knee: boolean): string[] {
-  if (summary === null) return [value, '-', '-', '-', '-', '-', '-', '-', '-', `failed: ${(error ?? '').split('\n')[0]}`];
-  return [
-    value,
-    fixed(summary.requestsPerSecond, 2),
-    fixed(summary.goodput, 2),
-    summary.sloAttainment === null ? '-' : `${fixed(100 * summary.sloAttainment, 1)} %`,
-    fixed(summary.ttftMs?.p50 ?? null, 1),
-    fixed(summary.ttftMs?.p99 ?? null, 1),
-    fixed(summary.itlMs?.p99 ?? null, 1),
-    fixed(summary.e2eMs?.p99 ?? null, 1),
-    fixed(summary.lost),
-    knee ? '<- knee' : '',
-  ];
 }

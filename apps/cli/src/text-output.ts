@@ -1,3 +1,4 @@
+import type { RunsProgress } from '@braess/lab';
 import Table from 'cli-table3';
 import { colors } from './colors.js';
 
@@ -42,6 +43,12 @@ export function times(ratio: number | null): string {
 export function fixed(value: number | null, decimals = 0): string {
   if (value === null) return '-';
   return value.toLocaleString('en-US', { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+}
+
+/** How far a set of runs is. */
+export function runsText({ runsDone, runs, secondsLeft }: RunsProgress): string {
+  const left = secondsLeft === undefined || runsDone === runs ? '' : `, about ${Math.ceil(secondsLeft)} s left`;
+  return `${runsDone} of ${runs} runs done${left}`;
 }
 
 export function verdict(holds: boolean): string {

@@ -168,8 +168,13 @@ describe('braess run', () => {
     expect(printed).toMatch(/knee: workload\.rateFactor = (1|4) is the last point/);
     const json = await braess([...words, '--json', '--out', out()]);
     const sweep = JSON.parse(json.out) as Sweep;
-    expect(sweep.points.map(({ value }) => value)).toEqual(['1', '4', '40']);
-    const met = sweep.points.map(({ summary }) => summary?.sloAttainment as number);
+    expect(sweep.points.map(({ value, runs }) => [value, runs.length])).toEqual([
+      ['1', 1],
+      ['4', 1],
+      ['40', 1],
+    ]);
+    const met = sweep.points.map(({ runs }) => runs[0]?.summary?.sloAttainment as number);
+    expect(sweep.points.map(({ figures }) => figures.sloAttainment)).toEqual(met.map((mean) => ({ mean, halfWidth: null, runs: 1 })));
     expect(met[0]).toBeGreaterThan(met[2] as number);
     const first = met.findIndex((share) => share < sweep.sloShare);
     expect(sweep.knee).toBe(first < 0 ? 2 : first - 1);
@@ -189,7 +194,9 @@ describe('braess run', () => {
         knee: -1,
       })),
     );
-    expect(sweeps.flatMap(({ points }) => points.map(({ value, summary }) => [value, summary?.seed, summary?.completed]))).toEqual([
+    expect(
+      sweeps.flatMap(({ points }) => points.map(({ value, runs }) => [value, runs[0]?.summary?.seed, runs[0]?.summary?.completed])),
+    ).toEqual([
       ['1', '1', 40],
       ['2', '2', 40],
       ['1', '1', 40],
@@ -203,13 +210,58 @@ describe('braess run', () => {
     expect(twice.err).toContain('seed is swept already');
   });
 
+  it('--seeds runs each point of a sweep with the same seeds, and gives means with their intervals', async () => {
+    const words = ['configs/j8.yaml', '--set', 'workload.requests=60', '--set', 'workload.slo={ttftMs: 120}'];
+    const several = ['--seed', '5', '--seeds', '3', '--sweep', 'workload.rateFactor=1,40', '--out', out()];
+    const { code, out: printed, err } = await braess(['run', ...words, ...several, '--json']);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    const sweep = JSON.parse(printed) as Sweep;
+    expect(sweep.points.map(({ runs }) => runs.map(({ summary }) => summary?.seed))).toEqual([
+      ['5', '6', '7'],
+      ['5', '6', '7'],
+    ]);
+    const alone = await runJson(...words, '--seed', '6', '--set', 'workload.rateFactor=40', '--no-report', '--out', out());
+    const { folder: _, wallSeconds, loopSeconds, peakRssMb, report, ...figures } = alone.summary;
+    expect(sweep.points[1]?.runs[1]?.summary).toMatchObject(figures);
+    const p99s = sweep.points[1]?.runs.map(({ summary }) => summary?.ttftMs?.p99 as number) as [number, number, number];
+    const mean = (p99s[0] + p99s[1] + p99s[2]) / 3;
+    const deviation = Math.sqrt(p99s.reduce((sum, value) => sum + (value - mean) ** 2, 0) / 2);
+    // With two degrees of freedom the quantile of Student's t is (2 p - 1) / sqrt(2 p (1 - p)).
+    const halfWidth = ((0.95 / Math.sqrt(2 * 0.975 * 0.025)) * deviation) / Math.sqrt(3);
+    const found = sweep.points[1]?.figures.ttftMs?.p99;
+    expect(found).toMatchObject({ mean: expect.closeTo(mean, 9), runs: 3 });
+    expect((found?.halfWidth as number) / halfWidth).toBeCloseTo(1, 3);
+    expect(sweep.knee).toBe(sweep.points.findIndex(({ figures }) => (figures.sloAttainment?.mean as number) < 0.9) - 1);
+  });
+
+  it('--seeds alone shows run by run what the means are of; lost requests and mistakes end as those of a single run', async () => {
+    const small = ['run', 'configs/j8.yaml', '--set', 'workload.requests=40', '--seeds', '2'];
+    const lost = await braess([...small, '--set', 'serving[0].maxModelTokens=1500', '--out', out()]);
+    expect(lost.code).toBe(3);
+    const column = (row: string): number => Number(new RegExp(`│ ${row} +│.*│ +([\\d.]+) │ +│\\n`).exec(lost.out)?.[1]);
+    expect(column('1')).toBeGreaterThan(0);
+    expect(column('mean')).toBe((column('1') + column('2')) / 2);
+    // One degree of freedom: tan(0.475 pi), and the mean of two is half their distance from either.
+    expect(column('\\+- 95 %')).toBeCloseTo((Math.tan(0.475 * Math.PI) * Math.abs(column('1') - column('2'))) / 2, 1);
+    expect(lost.err).toMatch(/^1 of 2 runs done, about \d+ s left\n2 of 2 runs done\n$/);
+    const mistake = await braess([...small, '--set', 'router.policy=kvv']);
+    expect(mistake).toMatchObject({ code: 1, out: '', err: expect.stringContaining('did you mean "kv"?') });
+    const broken = await braess([...small, '--sweep', 'router.policy=kv,kvv', '--out', out()]);
+    expect(broken.code).toBe(1);
+    expect(broken.out).toContain('2 of 2 runs failed: ');
+    const twice = await braess([...small, '--sweep', 'seed=1,2']);
+    expect(twice).toMatchObject({ code: 2, out: '', err: expect.stringContaining('both say which seeds to run') });
+  });
+
   it.each([
-    ['--pace', '2'],
-    ['--shards', '2'],
-  ])('is refused with %s, which its runs would not follow', async (option, value) => {
-    const { code, out: printed, err } = await braess(['run', 'configs/quickstart.yaml', '--sweep', 'seed=1,2', option, value]);
+    ['--sweep <path=a,b,c>', 'seed=1,2', '--pace', '2'],
+    ['--sweep <path=a,b,c>', 'seed=1,2', '--shards', '2'],
+    ['--seeds <n>', '2', '--shards', '2'],
+  ])('%s %s is refused with %s, which its runs would not follow', async (several, values, option, value) => {
+    const words = ['run', 'configs/quickstart.yaml', several.split(' ')[0] as string, values, option, value];
+    const { code, out: printed, err } = await braess(words);
     expect({ code, printed }).toEqual({ code: 2, printed: '' });
-    expect(err).toContain(`option '--sweep <path=a,b,c>' cannot be used with option '${option}`);
+    expect(err).toContain(`option '${several}' cannot be used with option '${option}`);
   });
 });
 

@@ -11,3 +11,21 @@ export function studentQuantile(freedom: number): number {
   const second = (5 * cube * NORMAL * NORMAL + 16 * cube + 3 * NORMAL) / 96;
   return NORMAL + first / freedom + second / (freedom * freedom);
 }
+
+/** Mean of independent values of one quantity, for example one a seed, and its 95 % interval; null with fewer than two values. */
+export interface MeanInterval {
+  readonly mean: number;
+  readonly halfWidth: number | null;
+  readonly low: number | null;
+  readonly high: number | null;
+}
+
+/** Half the width is t(0.975, n - 1) s / sqrt(n), s the standard deviation of the n values. Without a value the mean is NaN. */
+export function meanInterval(values: readonly number[]): MeanInterval {
+  const count = values.length;
+  const mean = values.reduce((sum, value) => sum + value, 0) / count;
+  if (count < 2) return { mean, halfWidth: null, low: null, high: null };
+  const squares = values.reduce((sum, value) => sum + (value - mean) * (value - mean), 0);
+  const halfWidth = studentQuantile(count - 1) * Math.sqrt(squares / (count - 1) / count);
+  return { mean, halfWidth, low: mean - halfWidth, high: mean + halfWidth };
+}

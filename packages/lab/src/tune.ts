@@ -1,6 +1,7 @@
 import { dirname, resolve } from 'node:path';
 import { readScenario, type Scenario, traceSetting } from '@braess/cluster';
 import type { ScenarioSummary } from './run-scenario.js';
+import type { RunsProgress } from './runs-progress.js';
 import { sweepScenario } from './sweep.js';
 
 /** What a search makes least: mean or P99 of TTFT, or the share of requests that miss their SLO. */
@@ -22,7 +23,7 @@ export interface TuneOptions {
   readonly out: string;
   readonly parallel?: number;
   readonly signal?: AbortSignal;
-  readonly onPoint?: (done: number, of: number) => void;
+  readonly onProgress?: (progress: RunsProgress) => void;
 }
 
 /** One combination of weights, and what its run came to. */
@@ -59,7 +60,7 @@ export const defaultGrids: Readonly<Record<string, Readonly<Record<string, reado
  * @throws RangeError when the policy has no grid and none is given, the slice would be the measured one, or the warm-up outlasts the slice in every run.
  */
 export async function tuneScenario(options: TuneOptions): Promise<Tuning> {
-  const { file, aim, requests, seed, out, signal, onPoint, parallel } = options;
+  const { file, aim, requests, seed, out, signal, onProgress, parallel } = options;
   const settings = [...(options.settings ?? []), ...(options.trace === undefined ? [] : [traceSetting(options.trace)])];
   const { scenario } = readScenario(file, settings);
   checkSample(options);
@@ -81,9 +82,10 @@ export async function tuneScenario(options: TuneOptions): Promise<Tuning> {
     out,
     ...(parallel === undefined ? {} : { parallel }),
     ...(signal === undefined ? {} : { signal }),
-    ...(onPoint === undefined ? {} : { onPoint }),
+    ...(onProgress === undefined ? {} : { onProgress }),
   });
-  const { points: runs, interrupted } = sweep!;
+  const { interrupted } = sweep!;
+  const runs = sweep!.points.map(({ runs }) => runs[0]!);
   const points = runs.map(({ summary, error }, index) => pointOf(combinations[index]!, summary, error, aim, scenario));
   const ran = runs.flatMap(({ summary }) => (summary === null ? [] : [summary]));
   if (ran.length === points.length && ran.every(endedInWarmup)) throw new RangeError(warmupFault(scenario, requests, ran));

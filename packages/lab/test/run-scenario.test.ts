@@ -1,6 +1,6 @@
 import { parseScenario, validateScenario } from '@braess/cluster';
 import { RunObserver } from '@braess/kernel';
-import { areScale, conservationFaults, countWindows, kneeOf } from '@braess/lab';
+import { areScale, conservationFaults, countWindows, figuresOf, kneeOf, type ScenarioSummary, seedAt } from '@braess/lab';
 import { explainRequest, queryRun, readManifest } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
 import { aggregated, disaggregated, essence, runText } from './small-runs.js';
@@ -292,9 +292,15 @@ describe('a run folder', () => {
 
 describe('sweeps and windows', () => {
   it('the knee is the last point before the SLO is first missed', () => {
-    const point = (sloAttainment: number | null) => ({ summary: { sloAttainment } as never });
+    const point = (...shares: (number | null)[]) => ({
+      figures: figuresOf(shares.map((sloAttainment) => ({ sloAttainment, hitRates: {} }) as ScenarioSummary)),
+      runs: shares,
+    });
     expect(kneeOf([point(1), point(0.95), point(0.5), point(0.99)])).toBe(1);
     expect(kneeOf([point(0.2)])).toBe(-1);
+    // The mean decides, of runs that all came to something.
+    expect(kneeOf([point(1, 0.82), point(0.85, 1), point(0.8, 0.99)])).toBe(1);
+    expect(kneeOf([point(1, 1), point(1, null)])).toBe(0);
     expect(['1,2,3', '9,5', '2', 'kv,random', '1,1', '1,3,2', '1,'].map((values) => areScale(values.split(',')))).toEqual([
       true,
       true,
@@ -305,6 +311,15 @@ describe('sweeps and windows', () => {
       false,
     ]);
     expect(kneeOf([point(null)])).toBe(-1);
+  });
+
+  it('seeds count on from the own one, whatever it is', () => {
+    const seeds = (own: number | string): string[] => [0, 1, 2].map((index) => seedAt(own, index));
+    expect(seeds(1)).toEqual(['1', '2', '3']);
+    expect(seeds('41')).toEqual(['41', '42', '43']);
+    expect(seeds('tune')).toEqual(['tune', 'tune-2', 'tune-3']);
+    // These texts are no numbers: 7 and 07 are different seeds.
+    for (const own of ['07', '1.5', '-1', '9007199254740991', '1e3']) expect(seeds(own)).toEqual([own, `${own}-2`, `${own}-3`]);
   });
 
   it('the bound of windows: events over the busiest shard of each', () => {

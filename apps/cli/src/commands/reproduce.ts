@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ReproduceProgress, Reproduction } from '@braess/lab';
+import type { Reproduction, RunsProgress } from '@braess/lab';
 import { SingleBar } from 'cli-progress';
 import { Command } from 'commander';
 import { refuse, refusingRanges } from '../arguments.js';
@@ -74,7 +74,7 @@ async function print(reproduction: Reproduction, options: ReproduceOptions): Pro
 /** A bar on a terminal; nothing where nobody looks. */
 function progressBar({
   json,
-}: ReproduceOptions): { readonly update: (progress: ReproduceProgress) => void; readonly stop: () => void } | undefined {
+}: ReproduceOptions): { readonly update: (progress: RunsProgress) => void; readonly stop: () => void } | undefined {
   if (json === true || process.stderr.isTTY !== true) return undefined;
   const bar = new SingleBar({
     format: '{bar} {percentage}% | {value} of {total} runs | {left}',

@@ -3,13 +3,15 @@ import type { RunScenarioOptions, ScenarioSummary, SweepAxis } from '@braess/lab
 import { SingleBar } from 'cli-progress';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Logger } from 'pino';
-import { checkInputs } from '../arguments.js';
+import { checkInputs, refuse } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
 import { type Interruption, interruptible } from '../interruption.js';
 import { listItems } from '../option-lists.js';
-import { fileName, folderName, listOf, seedText, settingText, shardCount } from '../option-values.js';
+import { fileName, folderName, listOf, seedText, settingText, shardCount, wholeNumber } from '../option-values.js';
 import { quoted, replayCommand } from '../replay.js';
-import { summaryText, sweepText } from '../summary-text.js';
+import { summaryText } from '../summary-text.js';
+import { sweepText } from '../sweep-text.js';
+import { runsText } from '../text-output.js';
 
 interface RunOptions {
   readonly trace?: string;
@@ -21,10 +23,14 @@ interface RunOptions {
   readonly out?: string;
   readonly set?: string[];
   readonly sweep?: SweepAxis[];
+  readonly seeds?: number;
   readonly report: boolean;
   readonly quiet?: boolean;
   readonly json?: boolean;
 }
+
+/** Options that several runs do not follow: they share the cores, each on one thread, as fast as it can. */
+const alone = ['pace', 'shards'];
 
 /** `braess run`: a scenario from start to report. */
 export function runCommand(logger: Logger): Command {
@@ -45,8 +51,15 @@ export function runCommand(logger: Logger): Command {
         'run once for each value, several at a time, and mark the knee under the SLO; may be given several times: every combination',
       )
         .argParser(sweepAxes)
-        // Its runs share the cores, each on one thread, as fast as it can.
-        .conflicts(['pace', 'shards']),
+        .conflicts(alone),
+    )
+    .addOption(
+      new Option(
+        '--seeds <n>',
+        'run n times with seeds counted on from that of the scenario, or of --seed, the same ones at every point of a sweep: means with 95 % intervals',
+      )
+        .argParser(wholeNumber(1, 1000))
+        .conflicts(alone),
     )
     .option('--no-report', 'do not write report.html')
     .option('--quiet', 'print the summary only')
@@ -54,8 +67,11 @@ export function runCommand(logger: Logger): Command {
     .addHelpText('after', exitCodeHelp)
     .action(async (file: string, options: RunOptions, command: Command) => {
       checkInputs(command, file, options.trace);
+      if (options.seeds !== undefined && options.sweep?.some(({ path }) => path === 'seed') === true)
+        refuse(command, '--seeds and --sweep seed both say which seeds to run; leave one of them out');
       try {
-        if (options.sweep === undefined) await interruptible((interruption) => runOnce(file, options, interruption), false);
+        if (options.sweep === undefined && options.seeds === undefined)
+          await interruptible((interruption) => runOnce(file, options, interruption), false);
         else await interruptible((interruption) => runSweep(file, options, interruption));
       } catch (error) {
         logger.debug(error);
@@ -116,22 +132,26 @@ function exitCodeOfRun(summary: ScenarioSummary, interrupted: boolean): number {
 }
 
 async function runSweep(file: string, options: RunOptions, { signal }: Interruption): Promise<void> {
+  const { sweep: axes = [], seeds } = options;
   const { sweepScenario } = await import('@braess/lab');
   const { makeFreeFolder } = await import('@braess/telemetry');
   const sweeps = await sweepScenario({
     file,
     settings: await settingsOf(options),
-    axes: options.sweep as SweepAxis[],
-    out: options.out ?? makeFreeFolder(join('runs', 'sweep')),
+    axes,
+    ...(seeds === undefined ? {} : { seeds }),
+    out: options.out ?? makeFreeFolder(join('runs', axes.length === 0 ? 'seeds' : 'sweep')),
     signal,
-    onPoint: (done, of) => {
-      if (options.json !== true && options.quiet !== true) process.stderr.write(`${done} of ${of} runs done\n`);
+    onProgress: (progress) => {
+      if (options.json !== true && options.quiet !== true && progress.runsDone > 0) process.stderr.write(`${runsText(progress)}\n`);
     },
   });
-  process.stdout.write(`${options.json === true ? JSON.stringify(options.sweep?.length === 1 ? sweeps[0] : sweeps) : sweepText(sweeps)}\n`);
-  const points = sweeps.flatMap((sweep) => sweep.points);
-  const summaries = points.flatMap(({ summary }) => (summary === null ? [] : [summary]));
-  const failed = summaries.length < points.length || summaries.some(({ faults }) => faults.length > 0);
+  process.stdout.write(`${options.json === true ? JSON.stringify(axes.length <= 1 ? sweeps[0] : sweeps) : sweepText(sweeps)}\n`);
+  const runs = sweeps.flatMap(({ points }) => points.flatMap((point) => point.runs));
+  const summaries = runs.flatMap(({ summary }) => summary ?? []);
+  if (options.json !== true)
+    for (const { folder, faults } of summaries) for (const fault of faults) process.stderr.write(`fault: ${folder}: ${fault}\n`);
+  const failed = summaries.length < runs.length || summaries.some(({ faults }) => faults.length > 0);
   if (sweeps.some(({ interrupted }) => interrupted)) process.exitCode = exitCodes.interrupted;
   else if (failed) process.exitCode = exitCodes.failed;
   else process.exitCode = summaries.some(({ lost }) => lost > 0) ? exitCodes.lost : exitCodes.done;

@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { checkInputs } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
 import { fileName, folderName, listOf, seedText, settingText, wholeNumber } from '../option-values.js';
-import { fixed, textTable } from '../text-output.js';
+import { fixed, runsText, textTable } from '../text-output.js';
 
 // Named here, and held to the type: loading the lab for its list would cost every command its start.
 const aims = Object.keys({ 'ttft-mean': 0, 'ttft-p99': 0, 'slo-missed': 0 } satisfies Record<TuneAim, 0>);
@@ -49,8 +49,8 @@ export function tuneCommand(): Command {
         ...(trace === undefined ? {} : { trace }),
         out: out ?? `runs/tune-${process.pid}`,
         ...(grid === undefined ? {} : { grid: Object.fromEntries(grid) }),
-        onPoint: (done, of) => {
-          if (json !== true && process.stderr.isTTY) process.stderr.write(`${done} of ${of} runs done\n`);
+        onProgress: (progress) => {
+          if (json !== true && process.stderr.isTTY) process.stderr.write(`${runsText(progress)}\n`);
         },
       });
       process.stdout.write(`${json === true ? JSON.stringify(tuning) : describe(tuning)}\n`);

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
-import { performance } from 'node:perf_hooks';
 import { MeasurePool } from '../measure-pool.js';
 import type { Measurement } from '../measure-scenario.js';
+import { RunsCount, type RunsProgress } from '../runs-progress.js';
 import type { ReproductionRow } from './rows.js';
 import type { Chart, ReproductionSuite, ScenarioCase, SuitePart, SuiteSelection } from './suite.js';
 
@@ -11,15 +11,7 @@ export interface ReproduceOptions extends SuiteSelection {
   readonly parallel?: number;
   /** Ends it early; parts whose runs are all there are still evaluated. */
   readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: ReproduceProgress) => void;
-}
-
-/** How far a reproduction is. */
-export interface ReproduceProgress {
-  readonly runsDone: number;
-  readonly runs: number;
-  /** Wall seconds left at the pace so far; undefined before the first run has ended. */
-  readonly secondsLeft: number | undefined;
+  readonly onProgress?: (progress: RunsProgress) => void;
 }
 
 /** A table or figure as reproduced. */
@@ -113,7 +105,13 @@ async function measureCases(
   const measured = new Map<string, readonly Measurement[]>();
   let runs = 0;
   if (unique.length === 0) return { measured, runs };
-  const progress = new Progress(unique, seeds, options.onProgress);
+  const runsOf = (each: ScenarioCase): number => (each.seeds ?? seeds).length;
+  const total = (of: (each: ScenarioCase) => number): number => unique.reduce((sum, each) => sum + runsOf(each) * of(each), 0);
+  const progress = new RunsCount(
+    total(() => 1),
+    total(({ cost = 1 }) => cost),
+    options.onProgress,
+  );
   // Each run under way listens for the end.
   if (options.signal !== undefined) setMaxListeners(0, options.signal);
   const pool = new MeasurePool(options.parallel);
@@ -128,7 +126,7 @@ async function measureCases(
             try {
               const result = await pool.measure(task, options.signal);
               runs++;
-              progress.advance(each);
+              progress.advance(each.cost);
               return result;
             } catch (error) {
               if (options.signal?.aborted === true) return undefined;
@@ -142,30 +140,5 @@ async function measureCases(
     return { measured, runs };
   } finally {
     await pool.close();
-  }
-}
-
-class Progress {
-  readonly #startedMs = performance.now();
-  readonly #cost: number;
-  readonly #runs: number;
-  readonly #tell: ((progress: ReproduceProgress) => void) | undefined;
-  #costDone = 0;
-  #runsDone = 0;
-
-  constructor(cases: readonly ScenarioCase[], seeds: readonly unknown[], tell: ((progress: ReproduceProgress) => void) | undefined) {
-    const runsOf = (each: ScenarioCase): number => (each.seeds ?? seeds).length;
-    this.#cost = cases.reduce((sum, each) => sum + runsOf(each) * (each.cost ?? 1), 0);
-    this.#runs = cases.reduce((sum, each) => sum + runsOf(each), 0);
-    this.#tell = tell;
-    tell?.({ runsDone: 0, runs: this.#runs, secondsLeft: undefined });
-  }
-
-  advance({ cost = 1 }: ScenarioCase): void {
-    this.#runsDone++;
-    this.#costDone += cost;
-    const seconds = (performance.now() - this.#startedMs) / 1e3;
-    const secondsLeft = (seconds * (this.#cost - this.#costDone)) / this.#costDone;
-    this.#tell?.({ runsDone: this.#runsDone, runs: this.#runs, secondsLeft });
   }
 }

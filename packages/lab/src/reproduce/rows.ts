@@ -1,4 +1,4 @@
-import { studentQuantile } from '@braess/games';
+import { meanInterval } from '@braess/games';
 
 /** ms, s, rps, ratio and tokens are absolute; percent and points (of percentage) are compared by their difference. */
 export type RowUnit = 'ms' | 's' | 'rps' | 'ratio' | 'percent' | 'points' | 'requests';
@@ -20,20 +20,6 @@ export interface ReproductionRow {
   readonly basis: RowBasis;
   /** What else there is to say of it, e.g. whether it keeps Little's law. */
   readonly note?: string;
-}
-
-/** Mean of one value a seed with its 95 % interval, mean -+ t(0.975, n - 1) s / sqrt(n). */
-export function meanInterval(values: readonly number[]): {
-  readonly mean: number;
-  readonly low: number | null;
-  readonly high: number | null;
-} {
-  const count = values.length;
-  const mean = values.reduce((sum, value) => sum + value, 0) / count;
-  if (count < 2) return { mean, low: null, high: null };
-  const squares = values.reduce((sum, value) => sum + (value - mean) * (value - mean), 0);
-  const reach = studentQuantile(count - 1) * Math.sqrt(squares / (count - 1) / count);
-  return { mean, low: mean - reach, high: mean + reach };
 }
 
 /** A row from one value a seed. */

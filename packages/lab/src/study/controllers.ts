@@ -1,6 +1,6 @@
+import { meanInterval } from '@braess/games';
 import type { Measurement, MeasureTask } from '../measure-scenario.js';
 import { fullSpike, quickSpike, spikeCase, workerClient } from '../reproduce/poa/cases.js';
-import { meanInterval } from '../reproduce/rows.js';
 import type { Chart } from '../reproduce/suite.js';
 import { scenarioFile } from '../scenario-files.js';
 import { percent, type Study, type StudyContext, type StudyResult, said, signed, table } from './study.js';
@@ -168,7 +168,7 @@ function outcomeOf(load: string, controller: string, runs: readonly Measurement[
   const changes = runs.map(
     (run, index) => 100 * ((run.summary.ttftMs?.mean ?? Number.NaN) / (base[index]!.summary.ttftMs?.mean ?? Number.NaN) - 1),
   );
-  const { mean: change, high } = meanInterval(changes);
+  const { mean: change, halfWidth } = meanInterval(changes);
   const switches = runs.map(switchesOf);
   const first = switches.flatMap((list) => (list[0] === undefined ? [] : [list[0].atS]));
   return {
@@ -183,7 +183,7 @@ function outcomeOf(load: string, controller: string, runs: readonly Measurement[
     ttftP99Ms: mean(runs.map(({ summary }) => summary.ttftMs?.p99 ?? Number.NaN)),
     placementPoa: mean(runs.map((run) => mean(run.series.placement_poa?.value ?? [Number.NaN]))),
     change,
-    reach: high === null ? null : high - change,
+    reach: halfWidth,
   };
 }
 

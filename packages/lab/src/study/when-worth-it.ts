@@ -1,5 +1,5 @@
+import { type MeanInterval, meanInterval } from '@braess/games';
 import type { Measurement } from '../measure-scenario.js';
-import { meanInterval } from '../reproduce/rows.js';
 import type { Chart } from '../reproduce/suite.js';
 import { scenarioFile } from '../scenario-files.js';
 import { type ContextLoad, contextLoad, meanOutputTokens } from './context-load.js';
@@ -61,8 +61,8 @@ interface Outcome {
   /** Means over the seeds; null where it was not served. */
   readonly ttftMs: number;
   readonly transferMs: number;
-  readonly againstCla: ReturnType<typeof meanInterval>;
-  readonly againstRr: ReturnType<typeof meanInterval>;
+  readonly againstCla: MeanInterval;
+  readonly againstRr: MeanInterval;
 }
 
 /** Does network-aware decode selection pay, at which context length, in this topology? */
@@ -147,9 +147,9 @@ function resultOf(
       transferMs,
       (100 * transferMs) / ttftMs,
       againstCla.mean,
-      reach(againstCla),
+      againstCla.halfWidth,
       againstRr.mean,
-      reach(againstRr),
+      againstRr.halfWidth,
       verdictOf(againstCla.mean),
       articleVerdict(at.contextTokens),
     ];
@@ -192,10 +192,6 @@ function resultOf(
       )
       .join(' '),
   };
-}
-
-function reach({ mean: middle, high }: Outcome['againstCla']): number | null {
-  return high === null ? null : high - middle;
 }
 
 function lengthText(tokens: number): string {

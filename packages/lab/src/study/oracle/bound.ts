@@ -1,7 +1,7 @@
 import { planCluster, readScenario, tierInventory } from '@braess/cluster';
 import type { Measurement } from '../../measure-scenario.js';
 import { percent, type StudyCell, type StudyTable, said, table } from '../study.js';
-import { changes, lineOf, mean, nearPercent, oracleFile, reach, runsAt, type StudyPart, tasksOf, ttftMs } from './part.js';
+import { changes, lineOf, mean, nearPercent, oracleFile, runsAt, type StudyPart, tasksOf, ttftMs } from './part.js';
 
 /** Share of every link that constant background takes; far enough from 0 that no error within the bound is cut off there. */
 const congestion = 0.3;
@@ -109,7 +109,7 @@ function rowsOf(
       100 - mean(uniform(place).map(nearPercent)),
       mean(uniform(place).map(ttftMs)),
       place === 0 ? 0 : cost.mean,
-      place === 0 ? null : reach(cost),
+      place === 0 ? null : cost.halfWidth,
       100 - mean(against(place).map(nearPercent)),
       mean(against(place).map(ttftMs)),
       place === 0 ? 0 : most.mean,

@@ -1,7 +1,7 @@
 import type { Measurement } from '../../measure-scenario.js';
 import type { Chart } from '../../reproduce/suite.js';
 import { type StudyCell, signed, table } from '../study.js';
-import { changes, mean, nearPercent, reach, runsAt, type StudyPart, tasksOf, transferMs, ttftMs } from './part.js';
+import { changes, mean, nearPercent, runsAt, type StudyPart, tasksOf, transferMs, ttftMs } from './part.js';
 
 interface Kind {
   readonly name: string;
@@ -94,7 +94,7 @@ export function kindsPart(quick: boolean): StudyPart {
             kind.name,
             mean(found.map(ttftMs)),
             place === 0 ? 0 : cost.mean,
-            place === 0 ? null : reach(cost),
+            place === 0 ? null : cost.halfWidth,
             mean(found.map(({ summary }) => summary.ttftMs?.p99 ?? Number.NaN)),
             mean(found.map(transferMs)),
             mean(found.map(nearPercent)),

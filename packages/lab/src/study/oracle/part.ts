@@ -1,5 +1,5 @@
+import { type MeanInterval, meanInterval } from '@braess/games';
 import type { Measurement, MeasureTask } from '../../measure-scenario.js';
-import { meanInterval } from '../../reproduce/rows.js';
 import { scenarioFile } from '../../scenario-files.js';
 import type { StudyCell, StudyTable } from '../study.js';
 
@@ -50,11 +50,6 @@ export function changes(
   before: readonly Measurement[],
   after: readonly Measurement[],
   of: (run: Measurement) => number = ttftMs,
-): ReturnType<typeof meanInterval> {
+): MeanInterval {
   return meanInterval(before.map((run, seed) => 100 * (of(after[seed] as Measurement) / of(run) - 1)));
-}
-
-/** Half the width of an interval; null with one seed. */
-export function reach({ mean: middle, high }: ReturnType<typeof meanInterval>): number | null {
-  return high === null ? null : high - middle;
 }

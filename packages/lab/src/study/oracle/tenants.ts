@@ -1,6 +1,6 @@
 import type { Measurement } from '../../measure-scenario.js';
 import { type StudyCell, signed, table } from '../study.js';
-import { changes, mean, reach, runsAt, type StudyPart, tasksOf } from './part.js';
+import { changes, mean, runsAt, type StudyPart, tasksOf } from './part.js';
 
 const oracle = 'router.oracle={ policy: periodic, parameters: { seconds: 1 } }';
 const routers = [
@@ -37,7 +37,7 @@ export function tenantsPart(quick: boolean): StudyPart {
             mean(at(router).map(ttftOf(tenant))),
             mean(at(router).map((run) => run.tenants[tenant]?.transferMs?.mean ?? Number.NaN)),
             router === 1 ? 0 : change.mean,
-            router === 1 ? null : reach(change),
+            router === 1 ? null : change.halfWidth,
           ];
         }),
       );

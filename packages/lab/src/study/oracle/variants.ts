@@ -1,6 +1,6 @@
 import type { Measurement } from '../../measure-scenario.js';
 import { type StudyCell, said, table } from '../study.js';
-import { changes, mean, reach, runsAt, type StudyPart, tasksOf, transferMs, ttftMs } from './part.js';
+import { changes, mean, runsAt, type StudyPart, tasksOf, transferMs, ttftMs } from './part.js';
 
 const oracle = 'router.oracle={ policy: periodic, parameters: { seconds: 1 } }';
 const routers = {
@@ -88,5 +88,5 @@ function rowOf(name: string, router: string, found: readonly Measurement[], chan
   // Of a transfer that waits for its prompt the time says nothing.
   const transfer = name === layerByLayer ? null : mean(found.map(transferMs));
   const share = transfer === null ? null : (100 * transfer) / ttft;
-  return [name, router, ttft, transfer, share, change?.mean ?? null, change === null ? null : reach(change)];
+  return [name, router, ttft, transfer, share, change?.mean ?? null, change?.halfWidth ?? null];
 }
