@@ -27,6 +27,8 @@ export interface EnginePlan {
 export interface ClusterPlan {
   readonly scenario: Scenario;
   readonly topologySpec: TopologySpec;
+  /** What the emulation takes otherwise than the model is, one sentence each. */
+  readonly modelNotes: readonly string[];
   readonly groups: readonly GroupPlan[];
   readonly engines: readonly EnginePlan[];
   readonly disaggregated: boolean;
@@ -63,7 +65,8 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   checkOnOff(read, topology);
   const disaggregated = groups.some((group) => group.role !== 'aggregated');
   checkFabric(read);
-  return { scenario, topologySpec, groups, engines, disaggregated, blockTokens, policies };
+  const modelNotes = model.notes.map((note) => `${model.name}: ${note}`);
+  return { scenario, topologySpec, modelNotes, groups, engines, disaggregated, blockTokens, policies };
 }
 
 /** The built-in catalogue with the scenario's own files over it. */

@@ -9,6 +9,7 @@ import type { Scenario } from './scenario/schema.js';
 /** What a reader of the results should know before anything runs, one sentence each. */
 export function scenarioWarnings(plan: ClusterPlan, workload: LoadedWorkload): string[] {
   return [
+    ...plan.modelNotes,
     ...workloadWarnings(plan, workload),
     ...placeWarnings(plan),
     ...loadReportWarnings(plan),

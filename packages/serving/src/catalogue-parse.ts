@@ -85,7 +85,7 @@ export function parseModel(entry: unknown, place: string): ModelSpec {
   const fields = objectOf(entry, place);
   const name = nameOf(fields, place);
   const where = `${place} (${name})`;
-  refuseUnknown(fields, ['name', 'source', 'attention', 'mla', 'moe', ...modelIntegers], where);
+  refuseUnknown(fields, ['name', 'source', 'attention', 'tiedEmbeddings', 'mla', 'moe', 'notes', ...modelIntegers], where);
   const attention = fields.attention;
   if (attention !== 'gqa' && attention !== 'mla') {
     throw new Error(`${where}.attention: is ${JSON.stringify(attention)}; allowed are "gqa" and "mla"`);
@@ -99,14 +99,25 @@ export function parseModel(entry: unknown, place: string): ModelSpec {
   if (numbers.attentionHeads % numbers.keyValueHeads !== 0) {
     throw new Error(`${where}.keyValueHeads: ${numbers.keyValueHeads} does not divide attentionHeads ${numbers.attentionHeads}`);
   }
-  return { name, attention, ...numbers, mla, moe, sources };
+  const tiedEmbeddings = fields.tiedEmbeddings ?? false;
+  if (typeof tiedEmbeddings !== 'boolean')
+    throw new Error(`${where}.tiedEmbeddings: is ${JSON.stringify(tiedEmbeddings)}; must be true or false`);
+  return { name, attention, ...numbers, tiedEmbeddings, mla, moe, notes: notesOf(fields, where), sources };
+}
+
+function notesOf(fields: Fields, where: string): readonly string[] {
+  const notes = fields.notes ?? [];
+  if (!Array.isArray(notes) || notes.some((note) => typeof note !== 'string' || note === ''))
+    throw new Error(`${where}.notes: must be a list of sentences`);
+  return notes as string[];
 }
 
 function parseLatent(entry: unknown, where: string, source: string, sources: Sources): LatentAttention {
   const fields = objectOf(entry, where);
-  const keys = ['keyValueRank', 'queryRank', 'ropeHeadSize', 'valueHeadSize'] as const;
-  refuseUnknown(fields, [...keys], where);
-  return integersOf(fields, keys, where, source, sources);
+  const keys = ['keyValueRank', 'ropeHeadSize', 'valueHeadSize'] as const;
+  refuseUnknown(fields, [...keys, 'queryRank'], where);
+  const { queryRank } = integersOf(fields, ['queryRank'], where, source, sources, 0);
+  return { ...integersOf(fields, keys, where, source, sources), queryRank };
 }
 
 function parseExperts(entry: unknown, where: string, source: string, sources: Sources): ExpertLayout {

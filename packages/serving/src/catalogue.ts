@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { type EngineProfile, parseGpu, parseModel, parseProfile } from './catalogue-parse.js';
+import { checkpointName, isCheckpointConfig, modelOfCheckpoint } from './checkpoint-config.js';
 
 /** Number formats a weight, a KV entry or a matrix product may use. */
 export type Precision = 'bf16' | 'fp8' | 'int8' | 'fp4';
@@ -24,12 +25,13 @@ export interface GpuSpec {
 /** Multi-head latent attention: one compressed entry per token, which every tensor-parallel rank keeps whole. */
 export interface LatentAttention {
   keyValueRank: number;
+  /** 0 where queries are not compressed. */
   queryRank: number;
   ropeHeadSize: number;
   valueHeadSize: number;
 }
 
-/** Mixture of experts; `denseLayers` leading layers keep an ordinary MLP. */
+/** Mixture of experts; `denseLayers` of the layers have an ordinary MLP instead. */
 export interface ExpertLayout {
   experts: number;
   expertsPerToken: number;
@@ -52,8 +54,12 @@ export interface ModelSpec {
   mlpMatrices: number;
   vocabulary: number;
   contextTokens: number;
+  /** The output head is the input embedding: small models. */
+  tiedEmbeddings: boolean;
   mla: LatentAttention | null;
   moe: ExpertLayout | null;
+  /** What the emulation takes otherwise than the model is, one sentence each. */
+  notes: readonly string[];
   sources: Record<string, string>;
 }
 
@@ -71,7 +77,10 @@ interface CatalogueFile {
   profiles?: unknown;
 }
 
-/** Reads the built-in data files and then `userFiles` (JSON with `gpus`, `models`, `profiles` lists), later entries replacing earlier ones of the same name. */
+/**
+ * Reads the built-in data files and then `userFiles`: JSON with `gpus`, `models`, `profiles` lists, or the `config.json` of a checkpoint (a model named
+ * after its folder, or after the file). Later entries replace earlier ones of the same name.
+ */
 export function loadCatalogue(userFiles: readonly string[] = []): Catalogue {
   const catalogue: Catalogue = { gpus: new Map(), models: new Map(), profiles: new Map() };
   for (const name of ['gpus', 'models', 'profiles']) {
@@ -93,9 +102,14 @@ export function addCatalogueEntries(catalogue: Catalogue, json: string, place: s
   if (file === null || typeof file !== 'object' || Array.isArray(file)) {
     throw new Error(`${place}: must be an object with lists named gpus, models, profiles`);
   }
+  if (isCheckpointConfig(file)) {
+    const model = modelOfCheckpoint(file, checkpointName(place), place);
+    catalogue.models.set(model.name, model);
+    return;
+  }
   for (const key of Object.keys(file)) {
     if (key !== 'gpus' && key !== 'models' && key !== 'profiles') {
-      throw new Error(`${place}: unknown list "${key}"; allowed are gpus, models, profiles`);
+      throw new Error(`${place}: unknown list "${key}"; allowed are gpus, models, profiles (or a whole config.json of a checkpoint)`);
     }
   }
   for (const [index, entry] of listOf(file.gpus, `${place}: gpus`).entries()) {

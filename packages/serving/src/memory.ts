@@ -78,6 +78,8 @@ export interface ParameterCounts {
   expertLayers: number;
   /** Input embedding, or output head: each vocabulary x hidden, kept at 16 bit. */
   vocabularyMatrix: number;
+  /** How many of these there are: 1 where both are the same. */
+  vocabularyMatrices: number;
 }
 
 export function parameterCounts(model: ModelSpec, tensorParallel: number): ParameterCounts {
@@ -93,6 +95,7 @@ export function parameterCounts(model: ModelSpec, tensorParallel: number): Param
     expert,
     expertLayers,
     vocabularyMatrix: model.vocabulary * model.hidden,
+    vocabularyMatrices: model.tiedEmbeddings ? 1 : 2,
   };
 }
 
@@ -104,7 +107,8 @@ function groupedParameters(model: ModelSpec, tensorParallel: number): { sharded:
 /** DeepSeek-V3's projections (arXiv:2412.19437, section 2.1.1): the down-projections are small and stay whole on every rank. */
 function latentParameters(model: ModelSpec, mla: LatentShape): { sharded: number; replicated: number } {
   const queryHead = model.headSize + mla.ropeHeadSize;
-  const up = model.attentionHeads * (mla.queryRank * queryHead + mla.keyValueRank * (model.headSize + mla.valueHeadSize));
+  const queryRows = mla.queryRank === 0 ? model.hidden : mla.queryRank;
+  const up = model.attentionHeads * (queryRows * queryHead + mla.keyValueRank * (model.headSize + mla.valueHeadSize));
   const output = model.attentionHeads * mla.valueHeadSize * model.hidden;
   return { sharded: up + output, replicated: model.hidden * (mla.queryRank + mla.keyValueRank + mla.ropeHeadSize) };
 }
@@ -116,7 +120,7 @@ export function weightBytesPerGpu(model: ModelSpec, precision: Precision, tensor
   const counts = parameterCounts(model, tensorParallel);
   const experts = model.moe === null ? 0 : counts.expertLayers * model.moe.experts * counts.expert;
   const linear = (counts.shardedLinear + experts) / tensorParallel + counts.replicatedPerGpu;
-  return linear * precisionBytes[precision] + (2 * counts.vocabularyMatrix * precisionBytes.bf16) / tensorParallel;
+  return linear * precisionBytes[precision] + (counts.vocabularyMatrices * counts.vocabularyMatrix * precisionBytes.bf16) / tensorParallel;
 }
 
 /** KV blocks of one engine from its memory, or the given number. Throws, with the sums, when weights or blocks do not fit. */

@@ -463,7 +463,12 @@ export const scenarioSchema = z.strictObject({
     .describe('Seed of every random stream'),
   untilSeconds: positive('End of the run in simulated time; default when all is done').optional(),
   warmupSeconds: notNegative('Requests that arrive before are left out of latencies and rates').default(0),
-  catalogue: z.array(z.string()).default([]).describe('Own catalogue files (JSON with gpus, models, profiles), beside the scenario'),
+  catalogue: z
+    .array(z.string())
+    .default([])
+    .describe(
+      'Own catalogue files, beside the scenario: JSON with gpus, models, profiles, or the config.json of a checkpoint (a model named after its folder)',
+    ),
   cluster: clusterSchema.prefault({}),
   model: modelSchema.prefault({}),
   serving: z.array(groupSchema).min(1).describe('Groups of equal engines'),

@@ -1,0 +1,197 @@
+import { basename, dirname } from 'node:path';
+import type { ExpertLayout, LatentAttention, ModelSpec } from './catalogue.js';
+
+// The `config.json` that lies beside the weights of a checkpoint, with the names that Hugging Face's transformers gives its fields.
+
+type Config = Readonly<Record<string, unknown>>;
+
+/** Whether a JSON object is the configuration of a checkpoint rather than a catalogue of ours. */
+export function isCheckpointConfig(file: object): boolean {
+  return 'model_type' in file || 'architectures' in file;
+}
+
+/** Checkpoints are folders named after the model: `Mixtral-8x7B/config.json`, else the file is, `Mixtral-8x7B.json`. */
+export function checkpointName(place: string): string {
+  const file = basename(place);
+  return file === 'config.json' ? basename(dirname(place)) : file.replace(/\.json$/, '');
+}
+
+/**
+ * The model that a checkpoint's configuration describes: grouped-query or latent attention in every layer, dense or with experts. What is left out
+ * stands in its `notes`. @throws Error with `place` and the field for what is missing, wrong, or cannot be emulated.
+ */
+export function modelOfCheckpoint(file: object, name: string, place: string): ModelSpec {
+  const whole = file as Config;
+  // Models that see or hear keep their language model one level down.
+  const config = isObject(whole.text_config) ? { model_type: whole.model_type, ...whole.text_config } : whole;
+  refuseOtherKinds(config, place);
+  const read = fieldReader(config, place);
+  const layers = read('num_hidden_layers');
+  const hidden = read('hidden_size');
+  const attentionHeads = read('num_attention_heads');
+  const mla = config.kv_lora_rank == null ? null : latentOf(config, read);
+  const moe = expertsOf(config, layers, place);
+  const headSize = mla === null ? headSizeOf(config, hidden, attentionHeads, place) : read('qk_nope_head_dim');
+  const keyValueHeads = mla === null ? read('num_key_value_heads', config.multi_query === true ? 1 : attentionHeads) : attentionHeads;
+  if (attentionHeads % keyValueHeads !== 0)
+    throw new Error(`${place}: num_key_value_heads ${keyValueHeads} does not divide num_attention_heads ${attentionHeads}`);
+  return {
+    name,
+    attention: mla === null ? 'gqa' : 'mla',
+    layers,
+    hidden,
+    attentionHeads,
+    keyValueHeads,
+    headSize,
+    // Llama 4 gives its experts the plain name, and its other layers this one.
+    intermediate: read('intermediate_size_mlp', read('intermediate_size')),
+    mlpMatrices: isGated(config) ? 3 : 2,
+    vocabulary: read('vocab_size'),
+    contextTokens: read('max_position_embeddings'),
+    tiedEmbeddings: (config.tie_word_embeddings ?? whole.tie_word_embeddings) === true,
+    mla,
+    moe,
+    notes: notesOf(config, layers),
+    sources: { [place]: 'configuration of a checkpoint' },
+  };
+}
+
+type FieldReader = (key: string, otherwise?: number) => number;
+
+function fieldReader(config: Config, place: string): FieldReader {
+  return (key, otherwise) => {
+    const value = config[key] ?? otherwise;
+    if (value === undefined) {
+      const advice = 'some configurations leave out what is the default of their class: write it into a copy';
+      throw new Error(`${place}: ${key} is missing; ${advice}`);
+    }
+    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1)
+      throw new Error(`${place}: ${key} is ${JSON.stringify(value)}; must be an integer of at least 1`);
+    return value;
+  };
+}
+
+/** Fields of models whose layers are not all attention with KV of one size, and what they stand for. */
+const otherKinds: Readonly<Record<string, string>> = {
+  is_encoder_decoder: 'an encoder',
+  layers_block_type: 'layers of several kinds',
+  hybrid_override_pattern: 'layers of several kinds',
+  block_configs: 'layers of several shapes',
+  mamba_d_state: 'state-space layers',
+  ssm_cfg: 'state-space layers',
+  state_size: 'state-space layers',
+  linear_num_key_heads: 'linear attention',
+};
+
+function refuseOtherKinds(config: Config, place: string): void {
+  const kind = Object.keys(otherKinds).find((key) => config[key] != null && config[key] !== false);
+  const what = kind === undefined ? undefined : `${kind}: ${otherKinds[kind]}`;
+  const linear = layerTypes(config).filter((type) => !type.endsWith('attention') || type.startsWith('linear')).length;
+  if (what === undefined && linear === 0) return;
+  throw new Error(
+    `${place}: the model has ${what ?? `layer_types: ${linear} layers without ordinary attention`}, which cannot be emulated; every layer must keep KV of one size`,
+  );
+}
+
+function headSizeOf(config: Config, hidden: number, attentionHeads: number, place: string): number {
+  const headSize = fieldReader(config, place)('head_dim', Math.ceil(hidden / attentionHeads));
+  if (config.head_dim == null && hidden % attentionHeads !== 0)
+    throw new Error(`${place}: head_dim is missing, and hidden_size ${hidden} is no multiple of num_attention_heads ${attentionHeads}`);
+  return headSize;
+}
+
+function latentOf(config: Config, read: FieldReader): LatentAttention {
+  return {
+    keyValueRank: read('kv_lora_rank'),
+    // Small models do not compress their queries.
+    queryRank: config.q_lora_rank == null ? 0 : read('q_lora_rank'),
+    ropeHeadSize: read('qk_rope_head_dim'),
+    valueHeadSize: read('v_head_dim'),
+  };
+}
+
+function expertsOf(config: Config, layers: number, place: string): ExpertLayout | null {
+  const key = ['num_local_experts', 'num_experts', 'n_routed_experts'].find((name) => config[name] != null);
+  if (key === undefined || config[key] === 0 || config[key] === 1) return null;
+  const read = fieldReader(config, place);
+  const expertIntermediate = read('moe_intermediate_size', read('intermediate_size'));
+  const layout = {
+    experts: read(key),
+    expertsPerToken: read('num_experts_per_tok'),
+    sharedExperts: sharedExperts(config, read, expertIntermediate),
+    expertIntermediate,
+    denseLayers: denseLayers(config, layers),
+  };
+  if (layout.expertsPerToken > layout.experts)
+    throw new Error(`${place}: num_experts_per_tok is ${layout.expertsPerToken}; there are ${layout.experts} experts`);
+  return layout;
+}
+
+function sharedExperts(config: Config, read: FieldReader, expertIntermediate: number): number {
+  const count = config.n_shared_experts ?? config.num_shared_experts;
+  if (count === 0) return 0;
+  if (count != null) return read(config.n_shared_experts == null ? 'num_shared_experts' : 'n_shared_experts');
+  // Llama 4 always has one, and does not say so.
+  if (typeOf(config).startsWith('llama4')) return 1;
+  return config.shared_expert_intermediate_size == null ? 0 : Math.ceil(read('shared_expert_intermediate_size') / expertIntermediate);
+}
+
+/** Layers with an ordinary MLP among those of a mixture of experts; where they stand changes nothing. */
+function denseLayers(config: Config, layers: number): number {
+  const first = numberOr(config.first_k_dense_replace, 0);
+  const step = numberOr(config.decoder_sparse_step ?? config.interleave_moe_layer_step, 1);
+  const frequency = config.moe_layer_freq;
+  const named = Array.isArray(config.mlp_only_layers) ? (config.mlp_only_layers as unknown[]) : [];
+  let dense = 0;
+  for (let layer = 0; layer < layers; layer++) {
+    const listed = Array.isArray(frequency) ? frequency[layer] === 0 : layer % numberOr(frequency, 1) !== 0;
+    if (layer < first || (layer + 1) % step !== 0 || listed || named.includes(layer)) dense++;
+  }
+  return dense;
+}
+
+/** Gated MLPs (SwiGLU, GeGLU) have a third matrix: those with SiLU, and Gemma's. */
+function isGated(config: Config): boolean {
+  const activation = config.hidden_act ?? config.hidden_activation ?? 'silu';
+  return activation === 'silu' || activation === 'swish' || typeOf(config).startsWith('gemma');
+}
+
+/** What the emulation takes otherwise than the model, one sentence each. */
+function notesOf(config: Config, layers: number): string[] {
+  const notes: string[] = [];
+  const windowTokens = numberOr(config.sliding_window ?? config.attention_chunk_size, Number.POSITIVE_INFINITY);
+  const windowed = windowTokens < numberOr(config.max_position_embeddings, 0) ? windowedLayers(config, layers) : 0;
+  if (windowed > 0)
+    notes.push(
+      `${windowed} of ${layers} layers look back ${windowTokens} tokens only; all count as full attention here, so KV memory, KV transfers and attention over longer contexts are too large`,
+    );
+  if (config.index_topk != null)
+    notes.push('its sparse attention (index_topk) counts as full attention here, so attention over long contexts takes too long');
+  if (numberOr(config.num_kv_shared_layers, 0) > 0)
+    notes.push(`${config.num_kv_shared_layers} layers share the KV of others and count as having their own here, so KV is too large`);
+  return notes;
+}
+
+function windowedLayers(config: Config, layers: number): number {
+  const types = layerTypes(config);
+  if (types.length > 0) return types.filter((type) => type !== 'full_attention').length;
+  if (config.use_sliding_window === false) return 0;
+  const pattern = numberOr(config.sliding_window_pattern ?? (typeOf(config).startsWith('gemma2') ? 2 : undefined), 0);
+  return pattern > 0 ? layers - Math.floor(layers / pattern) : layers;
+}
+
+function layerTypes(config: Config): string[] {
+  return Array.isArray(config.layer_types) ? config.layer_types.map(String) : [];
+}
+
+function typeOf(config: Config): string {
+  return String(config.model_type ?? '');
+}
+
+function numberOr(value: unknown, otherwise: number): number {
+  return typeof value === 'number' ? value : otherwise;
+}
+
+function isObject(value: unknown): value is Config {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
