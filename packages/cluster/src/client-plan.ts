@@ -4,6 +4,7 @@ import {
   type ClientDriver,
   type ClientMove,
   type ClientOptions,
+  hasDelays,
   isPlainOpenLoop,
   type RequestTable,
 } from '@braess/workload';
@@ -77,11 +78,15 @@ export function mayLeaveRequests({ workload }: ClusterPlan['scenario']): boolean
   return sessions?.afterFailure === 'abandon' || (client.kind === 'closed-loop' && client.phases !== undefined);
 }
 
-/** Whether the client answers for its requests itself, so that its outcome counts: any feature beyond an open loop, or somebody who hears of them from it. */
-export function clientAnswers({ scenario }: ClusterPlan): boolean {
+/**
+ * Whether the client answers for its requests itself, so that its outcome counts: any feature beyond an open loop, turns that wait for answers, or somebody
+ * who hears of them from it.
+ */
+export function clientAnswers({ scenario }: ClusterPlan, table: RequestTable): boolean {
   const { workload, controller, telemetry } = scenario;
   return !isPlainOpenLoop({
     ...clientBehaviourOf(scenario),
+    delays: hasDelays(table),
     ...(telemetry.poa === undefined ? {} : { listener: true }),
     ...(workload.client.kind === 'policy' ? { driver: true } : {}),
     ...(controller?.signal === 'client' ? { measuresTtft: true } : {}),

@@ -63,7 +63,9 @@ export async function loadWorkload(read: ReadScenario): Promise<LoadedWorkload> 
   }
   checkBlockSizes(read, table);
   if (rateFactor !== 1)
-    for (let row = 0; row < table.requestCount; row++) table.arrivalNs[row] = Math.round((table.arrivalNs[row] as number) / rateFactor);
+    for (const times of [table.arrivalNs, table.delayNs])
+      for (let row = 0; row < times.length; row++)
+        if ((times[row] as number) > 0) times[row] = Math.round((times[row] as number) / rateFactor);
   const lastNs = table.arrivalNs[table.requestCount - 1] as number;
   if (lastNs > longestNs)
     refuse(
@@ -113,6 +115,7 @@ async function readSource(read: ReadScenario, source: TraceSource): Promise<Load
     badRows: source.badRows,
     prefixBlockTokens: source.prefixBlockTokens,
     hashTokens: source.hashTokens,
+    ...(source.turnPrompts === undefined ? {} : { turnPrompts: source.turnPrompts }),
     batchRequests: source.slice === undefined ? Math.min(limit, batchRequests) : batchRequests,
     ...(source.format === undefined ? {} : { format: source.format }),
   };
@@ -133,6 +136,7 @@ function firstRows(table: RequestTable, count: number): RequestTable {
     ...table,
     requestCount: count,
     arrivalNs: table.arrivalNs.slice(0, count),
+    delayNs: table.delayNs.slice(0, count),
     inputTokens: table.inputTokens.slice(0, count),
     outputTokens: table.outputTokens.slice(0, count),
     tenant: table.tenant.slice(0, count),

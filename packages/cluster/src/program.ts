@@ -168,7 +168,7 @@ class ClusterBuilder {
       kvBytesPerToken: kvBytesPerToken(group),
       queue: queueOptions(router),
       firstTokenAt: scenario.telemetry.firstTokenAt,
-      answerClients: clientAnswers(this.#plan),
+      answerClients: clientAnswers(this.#plan, this.#parameters.table),
       maxAttempts: router.maxAttempts,
       ...(listener === undefined ? {} : { assignmentListener: listener }),
       onEngineDeath: router.onEngineDeath,

@@ -40,7 +40,7 @@ export function recorderFacts(
     linkName: (link) => linkName(topologyOf(plan.topologySpec), link),
     warmupNs: Math.round(plan.scenario.warmupSeconds * 1e9),
     clientDelayNs: Math.round(plan.scenario.delays.clientUs * 1e3),
-    byClient: clientAnswers(plan),
+    byClient: clientAnswers(plan, requests),
     mayAbandon: mayLeaveRequests(plan.scenario),
   };
 }

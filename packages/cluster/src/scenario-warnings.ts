@@ -1,4 +1,5 @@
 import { type BoundPolicy, loadPolicy, type OraclePolicy, oracleBeatNs, oracleListens } from '@braess/control';
+import type { TraceReport } from '@braess/workload';
 import { loadReportWarnings } from './load-report-warnings.js';
 import type { LoadedWorkload } from './load-workload.js';
 import { linkReportNs } from './network-oracle.js';
@@ -73,6 +74,23 @@ function silenceWarnings(scenario: Scenario, bound: BoundPolicy<OraclePolicy>): 
   ];
 }
 
+/** What of a trace's rows is left out, or may be meant in another way. */
+function traceWarnings({ workload }: Scenario, report: TraceReport): string[] {
+  const { rejectedRows, rejections, ignoredFields, shorterTurns, timedTurns } = report;
+  const warnings: string[] = [];
+  if (rejectedRows > 0) warnings.push(`${rejectedRows} rows of the trace are left out: ${rejections[0]}`);
+  if (ignoredFields.length > 0) warnings.push(`rows of the trace have fields that nothing goes by: ${ignoredFields.join(', ')}`);
+  if (shorterTurns > 0)
+    warnings.push(
+      `${shorterTurns} later turns of the trace's sessions have shorter prompts than the turn before; if rows have what a turn adds and not its whole prompt, set workload.source.turnPrompts: added`,
+    );
+  if (timedTurns > 0 && workload.sessions === undefined)
+    warnings.push(
+      `${timedTurns} later turns of the trace's sessions come at their timestamps, whether or not the answer before has come; set workload.sessions: { next: arrival } to let them wait for it`,
+    );
+  return warnings;
+}
+
 /** Of the requests: how a trace was read, and what no engine can do as asked. */
 function workloadWarnings(plan: ClusterPlan, { table, report }: LoadedWorkload): string[] {
   const warnings: string[] = [];
@@ -81,8 +99,7 @@ function workloadWarnings(plan: ClusterPlan, { table, report }: LoadedWorkload):
       `equal timestamps of the trace are spread over its ${report.spreadTickNs / 1e6} ms tick (workload.source.arrivals: as-is keeps them)`,
     );
   }
-  if (report !== null && report.rejectedRows > 0)
-    warnings.push(`${report.rejectedRows} rows of the trace are left out: ${report.rejections[0]}`);
+  if (report !== null) warnings.push(...traceWarnings(plan.scenario, report));
   const longest = Math.max(...plan.groups.filter(({ role }) => role !== 'prefill').map(({ maxModelTokens }) => maxModelTokens));
   let cut = 0;
   for (let row = 0; row < table.requestCount; row++) {

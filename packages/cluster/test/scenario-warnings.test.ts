@@ -1,5 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { parseScenario, planCluster, validateScenario } from '@braess/cluster';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 
 const text = `cluster: { gpu: H100 }
 serving:
@@ -187,5 +190,37 @@ describe('a priority that nothing comes of', () => {
       'serving[1].schedulingPolicy=priority',
     ])
       expect(await told(read, tenants)).toEqual([]);
+  });
+});
+
+describe('a Mooncake trace', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'braess-warnings-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const told = async (rows: object[], ...settings: string[]): Promise<string[]> => {
+    const file = join(folder, 'rows.jsonl');
+    writeFileSync(file, rows.map((row) => `${JSON.stringify({ output_length: 5, ...row })}\n`).join(''));
+    const source = `workload.source={ kind: trace, arrivals: as-is, file: ${file} }`;
+    return (await validateScenario(parseScenario(text, 'trace.yaml', [source, 'workload.requests=null', ...settings]))).warnings.filter(
+      (warning) => /rows of the trace|sessions/.test(warning),
+    );
+  };
+
+  it('is told of where rows may be meant in another way, and of what nothing goes by', async () => {
+    const timed = [
+      { session_id: 'a', timestamp: 0, input_length: 700, hash_ids: [1, 2], priority: 1 },
+      { session_id: 'a', timestamp: 90, input_length: 20, hash_ids: [3] },
+    ];
+    const [ignored, shorter, alone, ...more] = await told(timed);
+    expect(ignored).toMatch(/fields that nothing goes by: priority$/);
+    expect(shorter).toMatch(/^1 later turns .* shorter prompts than the turn before; .*turnPrompts: added/);
+    expect(alone).toMatch(/^1 later turns .* come at their timestamps, .*workload\.sessions: \{ next: arrival \}/);
+    expect(more).toEqual([]);
+    expect(await told(timed, 'workload.source.turnPrompts=added', 'workload.sessions={}')).toEqual([ignored]);
+    expect(
+      await told([
+        { session_id: 'a', timestamp: 0, input_length: 700 },
+        { session_id: 'a', delay: 5, input_length: 20 },
+      ]),
+    ).toEqual([]);
   });
 });

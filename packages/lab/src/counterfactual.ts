@@ -63,7 +63,7 @@ export async function counterfactualPoa(options: CounterfactualOptions): Promise
     const atSeconds = endSeconds * (0.1 + (0.7 * (index + 0.5)) / options.moments);
     run.runUntil(Math.round(atSeconds * 1e9));
     run.takeRecords();
-    const search = new MomentSearch(run, plan, options.decisions);
+    const search = new MomentSearch(run, plan, clientAnswers(plan, table), options.decisions);
     const found = search.run(options.forks, index);
     forks += search.forks;
     if (found !== undefined) moments.push({ atSeconds, ...found });
@@ -102,7 +102,7 @@ class MomentSearch {
   /** Those whose latencies count; known after the first fork. */
   #counted: ReadonlySet<number> | undefined;
 
-  constructor(run: Simulation, plan: ClusterPlan, decisions: number) {
+  constructor(run: Simulation, plan: ClusterPlan, byClient: boolean, decisions: number) {
     this.#run = run;
     this.#decisions = decisions;
     const names = Array.from({ length: plan.scenario.router.frontends }, (_, index) => `control/frontend${index}`);
@@ -113,7 +113,7 @@ class MomentSearch {
     // Where the most is under way is where the next decisions are made.
     this.#frontend = names.reduce((best, name) => (inFlightOf(name).length > inFlightOf(best).length ? name : best));
     this.#inFlight = names.flatMap(inFlightOf);
-    this.#byClient = clientAnswers(plan);
+    this.#byClient = byClient;
   }
 
   /** Undefined when nothing is decided any more. */

@@ -281,6 +281,10 @@ const cases: Record<string, Case> = {
     ground: [`workload.source={kind: trace, hashTokens: 64, file: ${testFile('blocks.jsonl', mooncakeText(64))}}`],
     set: 'workload.source.hashTokens=32',
   },
+  'workload.source.turnPrompts': {
+    ground: [`workload.source={kind: trace, hashTokens: 64, file: ${testFile('turns.jsonl', mooncakeText(64, ', "session_id": "a"'))}}`],
+    set: 'workload.source.turnPrompts=added',
+  },
   'workload.source.inputTokens': { set: `${independent}inputTokens={kind: constant, tokens: 50}` },
   'workload.source.outputTokens': { set: `${independent}outputTokens={kind: constant, tokens: 50}` },
   'workload.source.prefix': {
@@ -542,11 +546,11 @@ function prefixText(): string {
 }
 
 /** In Mooncake's format, a hash for so many tokens. */
-function mooncakeText(blockTokens: number): string {
+function mooncakeText(blockTokens: number, more = ''): string {
   const row = (index: number): string => {
     const inputTokens = 100 + 10 * index;
     const hashes = Array.from({ length: Math.ceil(inputTokens / blockTokens) }, (_, block) => block);
-    return `{"timestamp": ${50 * index}, "input_length": ${inputTokens}, "output_length": 9, "hash_ids": [${hashes.join(', ')}]}\n`;
+    return `{"timestamp": ${50 * index}, "input_length": ${inputTokens}, "output_length": 9, "hash_ids": [${hashes.join(', ')}]${more}}\n`;
   };
   return Array.from({ length: 40 }, (_, index) => row(index)).join('');
 }

@@ -146,20 +146,23 @@ export class ClientAttempts {
   }
 
   private followTurn(state: CareClientState, context: CareContext, row: number, code: number): void {
-    const sessions = this.options.sessions!;
     const nextTurn = this.rows.nextTurn!;
     const next = nextTurn[row]!;
     if (next < 0) return;
-    if (code !== outcome.completed && sessions.afterFailure === 'abandon') {
+    if (code !== outcome.completed && this.options.sessions?.afterFailure === 'abandon') {
       for (let turn = next; turn >= 0; turn = nextTurn[turn]!) state.abandonedTurns++;
       return;
     }
-    const delayNs =
-      sessions.next === 'think'
-        ? thinkNs(sessions, () => context.random('thinks'))
-        : Math.max(0, this.options.table.arrivalNs[next]! - context.now);
+    const delayNs = this.turnDelayNs(context, next);
     if (delayNs > 0) context.send(context.self, clientTurn, delayNs, next);
     else state.due.push(next);
+  }
+
+  private turnDelayNs(context: CareContext, row: number): number {
+    const { sessions, table } = this.options;
+    if (sessions?.next === 'think') return thinkNs(sessions, () => context.random('thinks'));
+    const delayNs = table.delayNs[row] ?? -1;
+    return delayNs >= 0 ? delayNs : Math.max(0, table.arrivalNs[row]! - context.now);
   }
 
   protected stopTimer(context: CareContext, request: ActiveRequest): void {

@@ -2,7 +2,7 @@ import type { MeasureListener } from '@braess/protocol';
 import type { ClientDriver } from './client-driver.js';
 import { type ClosedLoopSpec, createClosedLoop, pullsRequests } from './closed-loop.js';
 import { type ConnectionPoolSpec, createConnectionPool } from './connection-pool.js';
-import type { RequestTable } from './requests.js';
+import { hasDelays, type RequestTable } from './requests.js';
 import { checkRetry, type RetrySpec } from './retry.js';
 
 /**
@@ -20,7 +20,10 @@ export interface ClientMove {
 
 /** What a session does between an answer and its next turn. */
 export interface SessionTurns {
-  /** `arrival`: at its own arrival time, or at the answer's when that is later; `think`: a think time after the answer. */
+  /**
+   * `arrival`: as its row says, a delay after the answer, or at its arrival time, or at the answer's when that is later; `think`: a think time
+   * after the answer.
+   */
   readonly next: 'arrival' | 'think';
   readonly meanThinkMs: number;
   readonly think: 'constant' | 'exponential';
@@ -52,7 +55,7 @@ export interface ClientOptions {
   readonly driver?: ClientDriver;
   /** A controller scrapes the clients' TTFT: frontends then tell them when answers begin. */
   readonly measuresTtft?: boolean;
-  /** Later turns wait for the answer before; absent: every row comes by itself. */
+  /** Later turns wait for the answer before; absent: only those that have a delay in the table. */
   readonly sessions?: SessionTurns;
   /** Priority of each tenant by its number (default 0), larger is more urgent. */
   readonly priorities?: ArrayLike<number>;
@@ -72,6 +75,10 @@ export function checkClientOptions(options: ClientOptions): void {
   const { driver, sessions, loop = { style: 'open' }, clients = 1 } = options;
   if (driver !== undefined && (sessions !== undefined || clients !== 1 || loop.style !== 'open'))
     throw new RangeError('client policy: it decides when each request is sent; leave out sessions and closed loops, and use one client');
+  if (hasDelays(table) && (driver !== undefined || (loop.style !== 'open' && pullsRequests(loop))))
+    throw new RangeError(
+      'client: it takes requests in an order of its own, and some of them come a delay after an answer; use an open loop, or a semaphore without a backlog',
+    );
   if (priorities !== undefined && priorities.length < table.tenantNames.length) {
     throw new RangeError(`client priorities: ${priorities.length} for ${table.tenantNames.length} tenants; give one for each`);
   }
@@ -122,12 +129,14 @@ function requireWhole(name: string, value: number, least: number): void {
 type Features = Pick<ClientOptions, 'loop' | 'connections' | 'retry' | 'sessions' | 'moves' | 'measuresTtft'> & {
   readonly listener?: unknown;
   readonly driver?: unknown;
+  /** Some rows come a delay after an answer (`hasDelays`). */
+  readonly delays?: boolean;
 };
 
 /** True when nothing but the arrival times matters: such a client keeps counts only, and frontends tell how requests ended. */
 export function isPlainOpenLoop(options: Features): boolean {
-  const { loop, connections, retry, sessions, moves, listener, driver, measuresTtft } = options;
+  const { loop, connections, retry, sessions, moves, listener, driver, delays, measuresTtft } = options;
   const isOpen = loop === undefined || loop.style === 'open';
   const bare = connections === undefined && retry === undefined && sessions === undefined && (moves ?? []).length === 0;
-  return isOpen && bare && listener === undefined && driver === undefined && measuresTtft !== true;
+  return isOpen && bare && listener === undefined && driver === undefined && delays !== true && measuresTtft !== true;
 }

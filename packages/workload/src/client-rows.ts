@@ -1,6 +1,6 @@
 import type { PromptBlocks } from '@braess/protocol';
 import { chainHash, expandBlocks } from './block-identity.js';
-import type { RequestTable } from './requests.js';
+import { hasDelays, type RequestTable } from './requests.js';
 
 /**
  * Constants of the client actors: which rows are whose, and which row follows which within a session. Built once a thread from the table.
@@ -8,16 +8,17 @@ import type { RequestTable } from './requests.js';
 export interface ClientRows {
   /** Rows of each client in order of arrival; null when there is one client and it has all. */
   readonly rowsOfClient: readonly Int32Array[] | null;
-  /** Next row of the same session, -1 for none; null when sessions do not wait. */
+  /** Next row of the same session if it waits for this one's answer, else -1; null where none waits. */
   readonly nextTurn: Int32Array | null;
   /** 1 for rows that wait for an answer instead of their arrival. */
   readonly waitsForAnswer: Uint8Array | null;
 }
 
+/** `sessionsWait`: every later turn of a session waits for the answer before, not only those with a delay. */
 export function dealRows(table: RequestTable, clients: number, sessionsWait: boolean): ClientRows {
   return {
     rowsOfClient: clients === 1 ? null : rowsByClient(table, clients),
-    ...(sessionsWait ? linkTurns(table) : { nextTurn: null, waitsForAnswer: null }),
+    ...(sessionsWait || hasDelays(table) ? linkTurns(table, sessionsWait) : { nextTurn: null, waitsForAnswer: null }),
   };
 }
 
@@ -38,7 +39,7 @@ function rowsByClient(table: RequestTable, clients: number): Int32Array[] {
   return rows;
 }
 
-function linkTurns(table: RequestTable): { nextTurn: Int32Array; waitsForAnswer: Uint8Array } {
+function linkTurns(table: RequestTable, all: boolean): { nextTurn: Int32Array; waitsForAnswer: Uint8Array } {
   const nextTurn = new Int32Array(table.requestCount).fill(-1);
   const waitsForAnswer = new Uint8Array(table.requestCount);
   const lastOfSession = new Map<number, number>();
@@ -46,7 +47,7 @@ function linkTurns(table: RequestTable): { nextTurn: Int32Array; waitsForAnswer:
     const session = table.session[row]!;
     if (session < 0) continue;
     const last = lastOfSession.get(session);
-    if (last !== undefined) {
+    if (last !== undefined && (all || table.delayNs[row]! >= 0)) {
       nextTurn[last] = row;
       waitsForAnswer[row] = 1;
     }
@@ -86,7 +87,7 @@ export function requestChain(table: RequestTable, row: number, blockTokens: numb
 function turnsOf(table: RequestTable): Int32Array | null {
   let turns = turnsOfTable.get(table);
   if (turns === undefined) {
-    const { nextTurn } = linkTurns(table);
+    const { nextTurn } = linkTurns(table, true);
     turns = nextTurn.some((row) => row >= 0) ? nextTurn : null;
     turnsOfTable.set(table, turns);
   }

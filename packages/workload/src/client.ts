@@ -6,6 +6,7 @@ import { type ClientCounts, countOutcome, createCounts } from './client-counts.j
 import { type ClientOptions, checkClientOptions, isPlainOpenLoop } from './client-options.js';
 import { type ClientRows, dealRows } from './client-rows.js';
 import { type ClientSetup, createFrontendChoice, type FrontendChoice, submitRow } from './client-submit.js';
+import { hasDelays } from './requests.js';
 
 /** State of a client without features: counts and a cursor. */
 export interface OpenLoopState extends FrontendChoice {
@@ -27,7 +28,7 @@ export function clientKind(options: ClientOptions): ActorKind<'client', string, 
   checkClientOptions(options);
   checkBlockTokens(options.table.blockTokens, options.blockTokens);
   const rows = dealRows(options.table, options.clients ?? 1, options.sessions !== undefined);
-  return isPlainOpenLoop(options) ? openLoopKind(options, rows) : careClientKind(options, rows);
+  return isPlainOpenLoop({ ...options, delays: hasDelays(options.table) }) ? openLoopKind(options, rows) : careClientKind(options, rows);
 }
 
 function openLoopKind(options: ClientOptions, rows: ClientRows): ActorKind<'client', string, ClientSetup> {

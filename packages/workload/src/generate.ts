@@ -1,8 +1,8 @@
 import { type ArrivalSpec, type ArrivalState, checkArrivals, createArrivalState, nextArrivalNs } from './arrivals.js';
 import type { Uniform } from './distributions.js';
-import { MOONCAKE_BLOCK_TOKENS } from './json-traces.js';
 import { checkLength, type LengthSpec, sampleLength } from './lengths.js';
 import { createMooncakeLike, type MooncakeLikeSpec, type MooncakeLikeState, nextMooncakeLike } from './mooncake-like.js';
+import { MOONCAKE_BLOCK_TOKENS } from './mooncake-trace.js';
 import { chooseGroup, createPrefixGroups, type PrefixGroupSpec, type PrefixGroups } from './prefix-groups.js';
 import {
   appendRequest,

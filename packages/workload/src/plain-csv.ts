@@ -1,6 +1,6 @@
 import { chainHash, hashName } from './block-identity.js';
 import { type CsvColumns, parseHeader, plainRow, requiredColumn, rowCells } from './csv-traces.js';
-import { type RequestTable, requestName } from './requests.js';
+import { hasDelays, type RequestTable, requestName } from './requests.js';
 import { rejectValue, type TracePlace } from './trace-error.js';
 import { clearNames, type LineParser, type NameTable, nameNumber, type TraceRow } from './trace-format.js';
 import { MAX_PROMPT_BLOCKS, nanosecondsCell, secondsCellNs, tokenCell, wholeNumber } from './trace-values.js';
@@ -14,13 +14,14 @@ const KNOWN_COLUMNS = [
   'output_tokens',
   'tenant',
   'session',
+  'delay_ns',
   'prefix_group',
   'prefix_tokens',
 ];
 
 /**
  * The plain CSV. Columns in any order: arrival_s (decimal seconds) or arrival_ns (integer), input_tokens, output_tokens; optional request_id,
- * tenant, session, and prefix identity in one of two forms: prefix_group with prefix_tokens (requests of a group share their first
+ * tenant, session, delay_ns (the row comes so long after the end of its session's previous one), and prefix identity in one of two forms: prefix_group with prefix_tokens (requests of a group share their first
  * prefix_tokens tokens, in whole blocks of `blockTokens`), or block_hashes_N (ids of the blocks of N tokens, "7 12-19", as `plainCsv` writes).
  */
 export function plainCsvParser(
@@ -38,13 +39,14 @@ export function plainCsvParser(
   const input = requiredColumn(columns, 'input_tokens', headerPlace);
   const output = requiredColumn(columns, 'output_tokens', headerPlace);
   const position = (name: string): number => columns.positions.get(name) ?? -1;
-  const [id, tenant, session, group, prefix] = [
+  const [id, tenant, session, delay, group, prefix] = [
     position('request_id'),
     position('tenant'),
     position('session'),
+    position('delay_ns'),
     position('prefix_group'),
     position('prefix_tokens'),
-  ] as [number, number, number, number, number];
+  ] as [number, number, number, number, number, number];
   if (tenant >= 0) clearNames(tenants);
   const groups: PrefixChains = { hashes: new Map(), blockTokens };
   return {
@@ -62,11 +64,17 @@ export function plainCsvParser(
       if (id >= 0) row.name = cells[id] !== '' ? cells[id]! : rejectValue(place, 'request_id', '', 'a non-empty text');
       if (tenant >= 0) row.tenant = nameNumber(tenants, cells[tenant] === '' ? 'default' : cells[tenant]!, place);
       if (session >= 0 && cells[session] !== '') row.session = nameNumber(sessions, cells[session]!, place);
+      if (delay >= 0 && cells[delay] !== '') row.delayNs = delayCell(cells[delay]!, row, place);
       if (hashColumn >= 0) row.hashes = parseHashes(cells[hashColumn]!, row.inputTokens, hashTokens, place);
       else if (group >= 0) row.hashes = groupHashes(groups, cells[group]!, cells[prefix]!, row, place);
       return row;
     },
   };
+}
+
+function delayCell(cell: string, row: TraceRow, place: TracePlace): number {
+  if (row.session < 0) rejectValue(place, 'delay_ns', cell, 'nothing in a row without a session: it counts from the turn before');
+  return nanosecondsCell(cell, place, 'delay_ns');
 }
 
 /** Refuses unknown or contradicting columns; returns the position of the block hashes or -1. */
@@ -136,10 +144,10 @@ function hashNumber(text: string): number {
   return value <= Number.MAX_SAFE_INTEGER ? value : -1;
 }
 
-/** The header `plainCsvRows` writes under. */
+/** The header `plainCsvRows` writes under; all batches of a trace must have delays, or none. */
 export function plainCsvHeader(table: RequestTable): string {
   const identity = table.blockTokens === 0 ? '' : `,${HASH_COLUMN}${table.blockTokens}`;
-  return `request_id,arrival_ns,input_tokens,output_tokens,tenant,session${identity}\n`;
+  return `request_id,arrival_ns,input_tokens,output_tokens,tenant,session${hasDelays(table) ? ',delay_ns' : ''}${identity}\n`;
 }
 
 /** The rows of a table as plain CSV that reads back to the same table: arrivals in integer ns, names, prefix identity. */
@@ -148,7 +156,8 @@ export function* plainCsvRows(table: RequestTable): Generator<string> {
     const session = table.session[row]!;
     const fields = `${cellName(requestName(table, row))},${table.arrivalNs[row]},${table.inputTokens[row]},${table.outputTokens[row]}`;
     const names = `,${cellName(table.tenantNames[table.tenant[row]!]!)},${session < 0 ? '' : cellName(table.sessionNames[session]!)}`;
-    yield `${fields}${names}${table.blockTokens === 0 ? '' : `,${writtenHashes(table, row)}`}\n`;
+    const delay = !hasDelays(table) ? '' : table.delayNs[row]! < 0 ? ',' : `,${table.delayNs[row]}`;
+    yield `${fields}${names}${delay}${table.blockTokens === 0 ? '' : `,${writtenHashes(table, row)}`}\n`;
   }
 }
 

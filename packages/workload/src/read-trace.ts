@@ -1,7 +1,9 @@
 import { createArrivalQueue, flushRows, offerRow } from './arrival-order.js';
 import { azureParser, burstGptParser } from './csv-traces.js';
-import { dynamoParser, MOONCAKE_BLOCK_TOKENS, mooncakeParser } from './json-traces.js';
+import { dynamoParser } from './dynamo-trace.js';
 import { readLines } from './lines.js';
+import { MOONCAKE_BLOCK_TOKENS, type MooncakeOptions, mooncakeParser } from './mooncake-trace.js';
+import type { TurnPrompts } from './mooncake-turns.js';
 import { plainCsvParser } from './plain-csv.js';
 import {
   appendRequest,
@@ -21,6 +23,7 @@ import {
   type TraceFormatName,
   type TraceRow,
 } from './trace-format.js';
+import { createTurnOrder, expectTurn, flushTurns, offerTurn, passInOrder, type TurnOrder } from './turn-order.js';
 
 /** How a trace is read. */
 export interface ReadTraceOptions {
@@ -34,6 +37,8 @@ export interface ReadTraceOptions {
   prefixBlockTokens?: number;
   /** Tokens that a hash of a Mooncake trace stands for; default 512. */
   hashTokens?: number;
+  /** What rows of a session's later turns have in a Mooncake trace; default: those with hashes the whole prompt, those without what they add. */
+  turnPrompts?: TurnPrompts;
   /** Rows a batch; default 8,192. */
   batchRequests?: number;
 }
@@ -48,6 +53,14 @@ export interface TraceReport {
   spreadTickNs: number;
   /** Lines that are no requests by their type (Dynamo's tool events). */
   otherEvents: number;
+  /** Turns of Mooncake sessions that come a delay after the turn before. */
+  delayedTurns: number;
+  /** Later turns of Mooncake sessions that have a timestamp of their own. */
+  timedTurns: number;
+  /** Turns with whole prompts that are shorter than the prompt before. */
+  shorterTurns: number;
+  /** Names of fields that nothing goes by, the first 20 (Mooncake). */
+  ignoredFields: string[];
   rejectedRows: number;
   /** The first 20 messages about rejected rows. */
   rejections: string[];
@@ -60,7 +73,20 @@ const DEFAULT_BATCH_REQUESTS = 8192;
 const INITIAL_ROWS = 8192;
 
 export function createTraceReport(file: string): TraceReport {
-  return { file, format: '', lines: 0, requests: 0, spreadTickNs: 0, otherEvents: 0, rejectedRows: 0, rejections: [] };
+  return {
+    file,
+    format: '',
+    lines: 0,
+    requests: 0,
+    spreadTickNs: 0,
+    otherEvents: 0,
+    delayedTurns: 0,
+    timedTurns: 0,
+    shorterTurns: 0,
+    ignoredFields: [],
+    rejectedRows: 0,
+    rejections: [],
+  };
 }
 
 /** Reads a whole trace. Throws TraceError with file, line, field, value and expectation. */
@@ -96,7 +122,11 @@ interface Reading {
   blankLine: number;
   parser: LineParser | null;
   queue: ReturnType<typeof createArrivalQueue>;
+  /** Null where every row has its arrival. */
+  turns: TurnOrder | null;
   /** Takes a row whose arrival is final. */
+  pass: (row: TraceRow) => void;
+  /** Takes a row whose place is final. */
   emit: (row: TraceRow) => void;
   /** The batch being filled; null between batches. */
   builder: RequestTableBuilder | null;
@@ -118,6 +148,8 @@ function startReading(file: string, options: ReadTraceOptions, report: TraceRepo
     blankLine: 0,
     parser: null,
     queue: createArrivalQueue(file, 0, 0, false),
+    turns: null,
+    pass: (row) => (reading.turns === null ? addRow(reading, row) : passInOrder(reading.turns, row, reading.emit)),
     emit: (row) => addRow(reading, row),
     builder: null,
     finished: [],
@@ -160,10 +192,11 @@ function startFormat(reading: Reading, line: string): boolean {
 }
 
 function createParser(reading: Reading, format: TraceFormatName, firstLine: string): LineParser {
-  const { place, tenants, sessions, options } = reading;
+  const { place, tenants, sessions, options, report } = reading;
   switch (format) {
     case 'mooncake':
-      return mooncakeParser(options.hashTokens ?? MOONCAKE_BLOCK_TOKENS);
+      reading.turns = createTurnOrder(place.file);
+      return mooncakeParser(mooncakeOptions(options), sessions, report);
     case 'dynamo':
       return dynamoParser(sessions);
     case 'azure':
@@ -177,12 +210,17 @@ function createParser(reading: Reading, format: TraceFormatName, firstLine: stri
   }
 }
 
+function mooncakeOptions({ hashTokens = MOONCAKE_BLOCK_TOKENS, turnPrompts }: ReadTraceOptions): MooncakeOptions {
+  return turnPrompts === undefined ? { hashTokens } : { hashTokens, turnPrompts };
+}
+
 function parseRow(reading: Reading, line: string): void {
   const report = reading.report;
   try {
     const row = reading.parser!.parse(line, reading.place);
     if (row === null) report.otherEvents++;
-    else offerRow(reading.queue, row, reading.emit);
+    else if (reading.turns === null) offerRow(reading.queue, row, reading.pass);
+    else takeTurn(reading, reading.turns, row);
   } catch (error) {
     if (!(error instanceof TraceError)) throw error;
     const { file, line: number, field, problem } = error;
@@ -193,8 +231,18 @@ function parseRow(reading: Reading, line: string): void {
   }
 }
 
+function takeTurn(reading: Reading, turns: TurnOrder, row: TraceRow): void {
+  if (Number.isNaN(row.arrivalNs)) offerTurn(turns, row);
+  else {
+    // Behind, since a row that the queue refuses never comes.
+    offerRow(reading.queue, row, reading.pass);
+    expectTurn(turns, row);
+  }
+}
+
 function finishReading(reading: Reading): void {
-  flushRows(reading.queue, reading.emit);
+  flushRows(reading.queue, reading.pass);
+  if (reading.turns !== null) flushTurns(reading.turns, reading.emit);
   if (reading.builder !== null) finishBatch(reading, reading.builder);
   if (reading.passed > 0) return;
   const { file, line } = reading.place;

@@ -8,8 +8,10 @@ export interface RequestTable {
   requestCount: number;
   /** Number of row 0 within the whole trace; not 0 only in batches of a stream. */
   firstRequest: number;
-  /** Integer nanoseconds, never decreasing. */
+  /** Integer nanoseconds, never decreasing. Of a row that comes after an answer (`delayNs`) the earliest moment it may come: no answer takes time. */
   arrivalNs: Float64Array;
+  /** Empty when no row has one, else by row: ns from the end of the session's previous turn to this one, -1 for rows that come at their arrival. */
+  delayNs: Float64Array;
   inputTokens: Int32Array;
   outputTokens: Int32Array;
   /** Index into `tenantNames`. */
@@ -37,6 +39,8 @@ export interface RequestRow {
   session: number;
   name: string;
   hashes: ArrayLike<number>;
+  /** As in `RequestTable.delayNs`; absent: -1. */
+  delayNs?: number;
 }
 
 /** A table under construction; columns grow by doubling. */
@@ -60,6 +64,7 @@ export function createRequestTableBuilder(blockTokens: number, firstRequest = 0,
       requestCount: 0,
       firstRequest,
       arrivalNs: new Float64Array(capacity),
+      delayNs: new Float64Array(0),
       inputTokens: new Int32Array(capacity),
       outputTokens: new Int32Array(capacity),
       tenant: new Int32Array(capacity),
@@ -86,6 +91,7 @@ export function appendRequest(builder: RequestTableBuilder, row: RequestRow): vo
   table.outputTokens[index] = row.outputTokens;
   table.tenant[index] = row.tenant;
   table.session[index] = row.session;
+  if (row.delayNs !== undefined) keepDelay(table, index, row.delayNs);
   appendHashes(builder, row.hashes);
   table.blockOffsets[index + 1] = builder.hashCount;
   keepName(builder, row.name);
@@ -97,6 +103,7 @@ export function finishRequestTable(builder: RequestTableBuilder): RequestTable {
   const table = builder.table;
   const count = table.requestCount;
   table.arrivalNs = table.arrivalNs.slice(0, count);
+  table.delayNs = table.delayNs.slice(0, count);
   table.inputTokens = table.inputTokens.slice(0, count);
   table.outputTokens = table.outputTokens.slice(0, count);
   table.tenant = table.tenant.slice(0, count);
@@ -106,11 +113,18 @@ export function finishRequestTable(builder: RequestTableBuilder): RequestTable {
   return table;
 }
 
-/** Joins batches of one stream, in order; names are those of the last batch (a stream's names only grow). */
+/**
+ * Joins batches of one stream, in order; names are those of the last batch (a stream's names only grow). Where no row has a hash the table carries no
+ * prefix identity, whatever the format.
+ */
 export function joinRequestTables(batches: RequestTable[]): RequestTable {
   const last = batches.at(-1);
   if (last === undefined) throw new Error('joinRequestTables: no batches; an empty trace has no table');
-  if (batches.length === 1) return last;
+  const table = batches.length === 1 ? last : joined(batches, last);
+  return table.blockHashes.length === 0 ? { ...table, blockTokens: 0 } : table;
+}
+
+function joined(batches: RequestTable[], last: RequestTable): RequestTable {
   const rows = batches.reduce((sum, batch) => sum + batch.requestCount, 0);
   const hashes = batches.reduce((sum, batch) => sum + batch.blockHashes.length, 0);
   if (hashes > MAX_TABLE_HASHES) throw hashLimitError(hashes);
@@ -121,6 +135,7 @@ export function joinRequestTables(batches: RequestTable[]): RequestTable {
       batches.map((batch) => batch.arrivalNs),
       rows,
     ),
+    delayNs: joinDelays(batches, rows),
     inputTokens: joinInt32(
       batches.map((batch) => batch.inputTokens),
       rows,
@@ -161,6 +176,12 @@ function joinFloat64(columns: Float64Array[], length: number): Float64Array {
   return joined;
 }
 
+function joinDelays(batches: RequestTable[], rows: number): Float64Array {
+  if (!batches.some(hasDelays)) return new Float64Array(0);
+  const columns = batches.map((batch) => (hasDelays(batch) ? batch.delayNs : new Float64Array(batch.requestCount).fill(-1)));
+  return joinFloat64(columns, rows);
+}
+
 function joinInt32(columns: Int32Array[], length: number): Int32Array {
   const joined = new Int32Array(length);
   let offset = 0;
@@ -188,6 +209,11 @@ function joinedNames(batches: RequestTable[]): string[] {
   return names;
 }
 
+/** Whether any row comes a delay after the end of its session's previous turn. */
+export function hasDelays(table: RequestTable): boolean {
+  return table.delayNs.length > 0;
+}
+
 /** Row `row` as an object; `hashes` is a view into the table. */
 export function requestRow(table: RequestTable, row: number): RequestRow {
   if (!(row >= 0 && row < table.requestCount)) throw new RangeError(`request table: row ${row} of ${table.requestCount}`);
@@ -199,12 +225,20 @@ export function requestRow(table: RequestTable, row: number): RequestRow {
     session: table.session[row]!,
     name: requestName(table, row),
     hashes: table.blockHashes.subarray(table.blockOffsets[row]!, table.blockOffsets[row + 1]!),
+    delayNs: table.delayNs[row] ?? -1,
   };
 }
 
 /** The request's id in its trace. */
 export function requestName(table: RequestTable, row: number): string {
   return table.requestNames[row] ?? String(table.firstRequest + row);
+}
+
+/** The column comes into being with the first row that needs it. */
+function keepDelay(table: RequestTable, index: number, delayNs: number): void {
+  if (delayNs < 0 && !hasDelays(table)) return;
+  if (!hasDelays(table)) table.delayNs = new Float64Array(table.arrivalNs.length).fill(-1);
+  table.delayNs[index] = delayNs;
 }
 
 function keepName(builder: RequestTableBuilder, name: string): void {
@@ -246,6 +280,11 @@ function growRows(table: RequestTable): void {
   const arrivalNs = new Float64Array(capacity);
   arrivalNs.set(table.arrivalNs);
   table.arrivalNs = arrivalNs;
+  if (hasDelays(table)) {
+    const delayNs = new Float64Array(capacity).fill(-1);
+    delayNs.set(table.delayNs);
+    table.delayNs = delayNs;
+  }
   table.inputTokens = grownInt32(table.inputTokens, capacity);
   table.outputTokens = grownInt32(table.outputTokens, capacity);
   table.tenant = grownInt32(table.tenant, capacity);

@@ -6,6 +6,7 @@ import { checkLength, type LengthSpec, sampleLength } from './lengths.js';
 import { chooseGroup, createPrefixGroups, type PrefixGroupSpec, type PrefixGroups } from './prefix-groups.js';
 import type { RequestRow } from './requests.js';
 import { chooseWeighted, createTenantChoice, type TenantSpec, type WeightedChoice } from './tenants.js';
+import { popTurn, pushTurn, type TimedTurn } from './turn-heap.js';
 
 /**
  * Multi-turn sessions: each turn's prompt is the previous prompt, its answer and a new text. Turns follow each other after an assumed
@@ -35,9 +36,7 @@ export interface SessionWorkloadSpec {
   blockTokens?: number;
 }
 
-interface PendingTurn {
-  arrivalNs: number;
-  session: number;
+interface PendingTurn extends TimedTurn {
   tenant: number;
   group: number;
   turnsLeft: number;
@@ -54,7 +53,7 @@ export interface SessionWorkloadState {
   sessions: number;
   groups: PrefixGroups | null;
   tenantChoice: WeightedChoice | null;
-  /** Binary heap by (arrival, session). */
+  /** Binary heap. */
   pending: PendingTurn[];
   /** Sessions cut off by maxInputTokens. */
   cutSessions: number;
@@ -164,37 +163,4 @@ function checkSpec(spec: SessionWorkloadSpec): void {
   if (!(Number.isInteger(spec.maxInputTokens) && spec.maxInputTokens >= 1)) {
     throw new RangeError(`sessions.maxInputTokens is ${spec.maxInputTokens}; must be a whole number of tokens, 1 or more`);
   }
-}
-
-function before(a: PendingTurn, b: PendingTurn): boolean {
-  return a.arrivalNs < b.arrivalNs || (a.arrivalNs === b.arrivalNs && a.session < b.session);
-}
-
-function pushTurn(heap: PendingTurn[], turn: PendingTurn): void {
-  let index = heap.length;
-  heap.push(turn);
-  while (index > 0) {
-    const parent = (index - 1) >> 1;
-    if (!before(turn, heap[parent]!)) break;
-    heap[index] = heap[parent]!;
-    index = parent;
-  }
-  heap[index] = turn;
-}
-
-function popTurn(heap: PendingTurn[]): PendingTurn {
-  const top = heap[0]!;
-  const last = heap.pop()!;
-  if (heap.length === 0) return top;
-  let index = 0;
-  for (;;) {
-    let child = index * 2 + 1;
-    if (child >= heap.length) break;
-    if (child + 1 < heap.length && before(heap[child + 1]!, heap[child]!)) child++;
-    if (!before(heap[child]!, last)) break;
-    heap[index] = heap[child]!;
-    index = child;
-  }
-  heap[index] = last;
-  return top;
 }

@@ -65,6 +65,7 @@ export interface TraceTally {
   /** Hits by smallest sufficient cache size, one entry more for larger distances. */
   hits: number[];
   blocks: number;
+  listedBlocks: number;
   hitTokens: number;
 }
 
@@ -91,6 +92,7 @@ export function createTraceTally(cacheBlocks: number[] = DEFAULT_CACHE_BLOCKS, w
     cacheBlocks: [...cacheBlocks].sort((a, b) => a - b),
     hits: new Array<number>(cacheBlocks.length + 1).fill(0),
     blocks: 0,
+    listedBlocks: 0,
     hitTokens: 0,
   };
 }
@@ -135,7 +137,7 @@ export function finishTally(tally: TraceTally): TraceStatistics {
     input,
     output,
     sessions: tally.sessions,
-    prefixReuse: tally.blockTokens === 0 ? null : prefixReuse(tally),
+    prefixReuse: tally.listedBlocks === 0 ? null : prefixReuse(tally),
   };
 }
 
@@ -173,6 +175,7 @@ function tallyBlocks(tally: TraceTally, batch: RequestTable, row: number): void 
   }
   touchUniqueBlocks(tally.stack, blocks - listed);
   tally.blocks += blocks;
+  tally.listedBlocks += listed;
 }
 
 function prefixReuse(tally: TraceTally): PrefixReuse {

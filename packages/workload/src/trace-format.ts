@@ -86,7 +86,7 @@ export function detectFormat(firstLine: string, place: TracePlace): TraceFormatN
 function detectJsonFormat(firstLine: string, place: TracePlace): TraceFormatName {
   // A truncated or broken first line still tells its format by its keys; the parser then reports it exactly.
   if (firstLine.includes('"event"') || firstLine.includes('"dynamo.request.trace')) return 'dynamo';
-  if (firstLine.includes('"input_length"') || firstLine.includes('"hash_ids"')) return 'mooncake';
+  if (mooncakeFields.some((field) => firstLine.includes(field))) return 'mooncake';
   return rejectValue(
     place,
     'format',
@@ -94,3 +94,6 @@ function detectJsonFormat(firstLine: string, place: TracePlace): TraceFormatName
     'JSON lines with input_length and hash_ids (Mooncake) or event.schema dynamo.request.trace.v1',
   );
 }
+
+/** Of a request in Mooncake's format, also where it holds text, which its parser refuses. */
+const mooncakeFields = ['"input_length"', '"input_tokens"', '"hash_ids"', '"text_input"', '"messages"', '"payload"'];

@@ -187,7 +187,7 @@ describe('hash lists', () => {
     ['too short', '[1]'],
     ['too long', '[1, 2, 3]'],
     ['empty', '[]'],
-    ['absent', 'null'],
+    ['no list', '7'],
     ['not whole numbers', '[1, 2.5]'],
     ['negative', '[1, -2]'],
   ])('that are %s are refused', async (_, hashes) => {

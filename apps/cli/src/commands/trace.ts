@@ -1,6 +1,6 @@
-import type { PrefixReuse, ReadTraceOptions, TraceFormatName, TraceReport, TraceStatistics } from '@braess/workload';
+import type { PrefixReuse, ReadTraceOptions, TraceFormatName, TraceReport, TraceStatistics, TurnPrompts } from '@braess/workload';
 import { plot } from 'asciichart';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { checkFile } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
 import { numberText, percentText } from '../number-text.js';
@@ -19,6 +19,7 @@ interface Options {
   readonly asIs?: boolean;
   readonly countBad?: boolean;
   readonly hashTokens: number;
+  readonly turnPrompts?: TurnPrompts;
   readonly window: number;
   readonly json?: boolean;
 }
@@ -29,6 +30,12 @@ export function traceCommand(): Command {
     .argument('<FILE>', 'Mooncake JSONL, Azure CSV, BurstGPT CSV, Dynamo request trace or plain CSV; plain or .gz')
     .option('--format <name>', `one of ${formats.join(', ')} (default: told from the first line)`, formatName)
     .option('--hash-tokens <N>', 'tokens that a hash of a Mooncake trace stands for', wholeNumber(1, 1 << 20), 512)
+    .addOption(
+      new Option(
+        '--turn-prompts <what>',
+        'what rows of later turns of Mooncake sessions have (default: whole with hashes, added without)',
+      ).choices(['whole', 'added']),
+    )
     .option('--as-is', "keep equal timestamps instead of spreading them over the tick of the format's clock")
     .option('--count-bad', 'bad rows, which are counted, listed and left out, are no failure')
     .option('--window <S>', 'seconds of the windows in which arrivals are counted for the burstiness', realNumber(0.001, 1e6), 60)
@@ -60,6 +67,7 @@ async function measure(file: string, options: Options): Promise<{ report: TraceR
     hashTokens: options.hashTokens,
     arrivals: options.asIs === true ? 'as-is' : 'spread',
     ...(options.format === undefined ? {} : { format: options.format }),
+    ...(options.turnPrompts === undefined ? {} : { turnPrompts: options.turnPrompts }),
   };
   for await (const batch of streamTrace(file, reading, report)) tallyBatch(tally, batch);
   return { report, statistics: finishTally(tally) };
@@ -80,11 +88,20 @@ function describe(report: TraceReport, statistics: TraceStatistics): string {
 }
 
 function heading(
-  { file, format, lines, spreadTickNs, otherEvents }: TraceReport,
+  { file, format, lines, spreadTickNs, otherEvents, delayedTurns, shorterTurns, ignoredFields }: TraceReport,
   { requests, durationS, sessions }: TraceStatistics,
 ): string {
   const facts = [`${file}: format ${format}, ${fixed(requests)} requests over ${numberText(durationS)} s in ${fixed(lines)} lines`];
   if (sessions > 0) facts.push(`${fixed(sessions)} sessions`);
+  if (delayedTurns > 0)
+    facts.push(
+      `${fixed(delayedTurns)} turns come a delay after an answer, which takes no time in what follows: their arrivals are the earliest`,
+    );
+  if (shorterTurns > 0)
+    facts.push(
+      `${fixed(shorterTurns)} turns have shorter prompts than the turn before: do rows have what turns add (--turn-prompts added)?`,
+    );
+  if (ignoredFields.length > 0) facts.push(`fields that nothing goes by: ${ignoredFields.join(', ')}`);
   if (otherEvents > 0) facts.push(`${fixed(otherEvents)} lines are events that are no requests`);
   if (spreadTickNs > 0)
     facts.push(

@@ -94,6 +94,12 @@ const sourceSchema = z.discriminatedUnion('kind', [
       .describe('A row that cannot be right: stop before the run, or leave it out and count it'),
     prefixBlockTokens: tokens('Block size for prefix groups of a plain CSV').default(16),
     hashTokens: tokens('Tokens that a hash of a Mooncake trace stands for').default(512),
+    turnPrompts: z
+      .enum(['whole', 'added'])
+      .optional()
+      .describe(
+        'What rows of later turns of Mooncake sessions have: the whole prompt, or what they add to the prompt and the answer before; default whole where they list hashes, added where not',
+      ),
     slice: z
       .strictObject({
         fromSeconds: notNegative('Time of the trace from which on').default(0),
@@ -215,8 +221,13 @@ const retrySchema = z.strictObject({
 
 export const workloadSchema = z.strictObject({
   source: sourceSchema,
-  requests: z.int().min(1).max(100_000_000).optional().describe('Stop after so many requests'),
-  rateFactor: positive('Arrivals come this many times faster').default(1),
+  requests: z
+    .int()
+    .min(1)
+    .max(100_000_000)
+    .optional()
+    .describe('Stop after so many requests, the first by arrival: later turns of the last sessions are not among them'),
+  rateFactor: positive('Arrivals come this many times faster, and turns of a trace after delays as much shorter').default(1),
   client: clientSchema.default({ kind: 'open-loop' }),
   connections: connectionsSchema.optional().describe('Connection limit of the client'),
   sessions: z
@@ -224,7 +235,7 @@ export const workloadSchema = z.strictObject({
       next: z
         .enum(['arrival', 'think'])
         .default('arrival')
-        .describe('When a turn comes: at its own time, or a think time after the answer'),
+        .describe('When a turn comes: at its own time (a timestamp, or a delay after the answer), or a think time after the answer'),
       meanThinkMs,
       think,
       afterFailure: z
@@ -233,7 +244,7 @@ export const workloadSchema = z.strictObject({
         .describe('What becomes of the later turns when one does not complete'),
     })
     .optional()
-    .describe('Later turns of a session wait for the answer before; default every request comes by itself'),
+    .describe('Later turns of a session wait for the answer before; default only those to which a trace gives a delay'),
   retry: retrySchema.optional().describe('Timeout, cancel and retry of the client'),
   tenants: z.array(tenantSchema).default([]).describe('Who sends the requests; default one tenant'),
   slo: sloSchema.optional().describe('What a request must meet to count as good'),
