@@ -71,6 +71,8 @@ export interface EngineLog {
   orders: { role: number; atNs: number; start: boolean }[];
   /** The frontend of each request that is here. */
   present: Map<number, number>;
+  /** Those whose KV is on the way. */
+  fetching: Set<number>;
   frontends: number[];
   busyUntilNs: number;
   dead: boolean;
@@ -136,6 +138,7 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
       prefill: protocol.prefill,
       decode: protocol.decode,
       cancel: protocol.cancel,
+      kvLost: protocol.kvLost,
       changeRole: protocol.changeRole,
       startEngine: protocol.startEngine,
       stopEngine: protocol.stopEngine,
@@ -155,6 +158,7 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
       cancels: [],
       orders: [],
       present: new Map(),
+      fetching: new Set(),
       frontends: frontends.map((frontend) => frontend.id),
       busyUntilNs: 0,
       dead: false,
@@ -202,10 +206,12 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
         }
         state.decodes.push({ request: protocol.requestOfDispatch(view.request), atNs: context.now, prefillEngine: view.prefillEngine });
         state.present.set(view.request, view.sender);
+        state.fetching.add(view.request);
         context.timer(transferDone, transferNs, view.request, view.outputTokens, context.now);
       },
       transferDone: (state, view, context) => {
         if (state.dead || !state.present.has(view.request)) return;
+        state.fetching.delete(view.request);
         const frontend = state.present.get(view.request) as number;
         const bytes = 100 * view.request;
         context.send(frontend, protocol.firstToken, engineDelayNs, view.request, context.now, view.startNs, context.now, bytes, 2);
@@ -222,6 +228,11 @@ export function fakeEngineKind(frontends: readonly { readonly id: number }[]) {
       cancel: (state, view, context) => {
         state.cancels.push({ request: protocol.requestOfDispatch(view.request), atNs: context.now });
         state.present.delete(view.request);
+      },
+      kvLost: (state, view, context) => {
+        if (state.dead || !state.present.has(view.request) || !state.fetching.has(view.request)) return;
+        state.present.delete(view.request);
+        context.send(view.sender, protocol.finished, engineDelayNs, view.request, protocol.outcome.failed, -1, 0, -1, 0);
       },
       changeRole: (state, view, context) => {
         state.orders.push({ role: view.role, atNs: context.now, start: false });

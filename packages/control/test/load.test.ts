@@ -174,6 +174,7 @@ describe('loading a policy', () => {
       "router policy 'fastest' is unknown: built in are round-robin, random, power-of-two, least-loaded, kv, ",
     ],
     ['a file that is not there', './nowhere.ts', 'nowhere.ts does not exist; paths count from'],
+    ['one that the command line named', '/nowhere/policy.ts', /nowhere\/policy\.ts does not exist$/],
     ['a package that is not there', 'package:nowhere-to-be-found', "package 'nowhere-to-be-found' is not found from"],
   ])('refuses %s', (_name, policy, fault) => {
     expect(() => load(policy)).toThrow(fault);

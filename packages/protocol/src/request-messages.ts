@@ -81,6 +81,9 @@ export const decode = message(
 /** frontend -> decode engine, after a `decode` that was incomplete: the prompt is computed. */
 export const kvComplete = message('kvComplete', ['request']);
 
+/** frontend -> decode engine: the prefill engine died. A request whose KV has not arrived by then fails there. */
+export const kvLost = message('kvLost', ['request']);
+
 /** decode engine -> prefill engine: the transfer has ended (or is not needed), the held blocks may go. */
 export const releaseKv = message('releaseKv', ['request']);
 

@@ -1,5 +1,17 @@
 import { message } from '@braess/kernel';
-import { cancel, decode, dispatchNumber, engineRole, engineStatus, isDraining, isMoving, outcome, prefill, REASON } from '@braess/protocol';
+import {
+  cancel,
+  decode,
+  dispatchNumber,
+  engineRole,
+  engineStatus,
+  isDraining,
+  isMoving,
+  kvLost,
+  outcome,
+  prefill,
+  REASON,
+} from '@braess/protocol';
 import { siteOf } from '../oracle/site.js';
 import { chargeDecode, chargePrefill, chargeTransfer, noteLoadChange, release } from './account.js';
 import { decodeQueueOf, waitingRequests } from './decode-queues.js';
@@ -277,6 +289,9 @@ export function loseEngine(desk: FrontendDesk, state: FrontendState, context: Fr
     // Its prefill goes on; another decode engine will be asked at its end.
     if (stage === slotStage.prefill && slots.early[slot] === 1 && slots.decodeEngine[slot] === engine)
       dropEarly(desk, state, context, slot, false);
+    // Its KV can be fetched no more; the decode engine knows whether it has arrived.
+    if (stage === slotStage.decode && slots.prefillEngine[slot] === engine && slots.transferEndNs[slot]! < 0)
+      context.send(state.engines.actors[slots.decodeEngine[slot]!]!, kvLost, desk.settings.engineDelayNs, slots.dispatch[slot]!);
     const holder = stage === slotStage.decode ? slots.decodeEngine[slot] : slots.prefillEngine[slot];
     if (stage !== slotStage.free && stage !== slotStage.waitingFirst && holder === engine)
       loseAttempt(desk, state, context, slot, REASON.workerLost);

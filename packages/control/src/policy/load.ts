@@ -62,7 +62,10 @@ function locate(kind: PolicyKind, place: string, baseDirectory: string): string 
   if (packageName !== undefined) return locatePackage(kind, packageName, baseDirectory);
   if (!/[\\/]|\.[mc]?[jt]s$/.test(place)) throw unknownName(kind, place);
   const file = path.resolve(baseDirectory, place);
-  if (!existsSync(file)) throw fault(`${kind} policy file ${file} does not exist; paths count from ${baseDirectory}`);
+  if (!existsSync(file)) {
+    const from = path.isAbsolute(place) ? '' : `; paths count from ${baseDirectory}`;
+    throw fault(`${kind} policy file ${file} does not exist${from}`);
+  }
   return realpathSync(file);
 }
 

@@ -7,8 +7,10 @@ import {
   fetched,
   isDraining,
   kvComplete,
+  kvLost,
   lookupAnswer,
   memberSpeed,
+  outcome,
   type PromptBlocks,
   prefill,
   releaseKv,
@@ -59,6 +61,7 @@ const messages = {
   cancel: cancelMessage,
   releaseKv,
   kvComplete,
+  kvLost,
   transferEnded,
   lookupAnswer,
   fetched,
@@ -219,6 +222,16 @@ function kvHandlers<Pool>(scope: EngineScope<Pool>) {
       if (slot !== undefined && slot >= 0) completeMove(scope, state, context, slot);
       settle(scope, state, context, unknownDelay);
     },
+    kvLost(state: State<Pool>, message: Fields<'request'>, context: Context): void {
+      catchUp(scope, state, context);
+      const slot = state.slots.get(message.request);
+      if (slot !== undefined && slot >= 0 && state.columns.transferEndNs[slot]! < 0) {
+        abandonKv(scope, state, context, slot, speechDelayNs(state, context.now));
+        cancel(state.engine, scope.options.blocks, slot, context.now);
+        failMove(scope, state, context, slot, outcome.failed);
+      }
+      settle(scope, state, context, unknownDelay);
+    },
     transferEnded(
       state: State<Pool>,
       message: Fields<'transfer' | 'status' | 'startNs' | 'movedBytes' | 'networkTier'>,
@@ -229,7 +242,7 @@ function kvHandlers<Pool>(scope: EngineScope<Pool>) {
       const lost = endMove(scope, state, context, transfer, status, startNs, movedBytes, networkTier);
       if (lost >= 0) {
         cancel(state.engine, scope.options.blocks, lost, context.now);
-        failMove(scope, state, context, lost);
+        failMove(scope, state, context, lost, outcome.transferLost);
       }
       settle(scope, state, context, unknownDelay);
     },

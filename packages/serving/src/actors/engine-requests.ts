@@ -313,10 +313,10 @@ function fail<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, con
   closeSlot(scope, state, slot);
 }
 
-/** Reports a request that lost its KV on the way; it has left the scheduler. */
-export function failMove<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number): void {
+/** Reports a request whose KV will not come, with the outcome that says why; it has left the scheduler. */
+export function failMove<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context, slot: number, why: number): void {
   state.totals.failedRequests++;
-  sendFinished(scope, state, context, slot, outcome.transferLost, speechDelayNs(state, context.now));
+  sendFinished(scope, state, context, slot, why, speechDelayNs(state, context.now));
   closeSlot(scope, state, slot);
 }
 
