@@ -1,20 +1,11 @@
-import type { ControllerChangeBody } from '@braess/control';
 import type { RunRecord } from '@braess/kernel';
 import { engineRole, engineStatus, isMoving } from '@braess/protocol';
-import { appendDecision, appendSample, DECISION_KIND, emptyDecisionRecord, type RunTables, SERIES_METRICS } from '@braess/telemetry';
+import { appendSample, type RunTables, SERIES_METRICS } from '@braess/telemetry';
 
 /** Number of each series by its name. */
 export const metric = Object.fromEntries(SERIES_METRICS.map((name, id) => [name, id])) as Record<string, number>;
 
-/** Place of a name in a list, which grows by it when it is new. */
-export function nameId(names: string[], name: string): number {
-  const known = names.indexOf(name);
-  return known >= 0 ? known : names.push(name) - 1;
-}
-
-const roleNames = Object.keys(engineRole); // In the order of their numbers.
-
-/** Records of planners and controllers: few, and each a decision of its own. */
+/** What planners and controllers see of the cluster, as series. */
 export class ControlRecorder {
   readonly #tables: RunTables;
   readonly #roles: Map<number, number>;
@@ -23,7 +14,6 @@ export class ControlRecorder {
   /** When each engine that is off was first seen so. */
   readonly #offSince = new Map<number, number>();
   #offGpuNs = 0;
-  #orders = 0;
 
   constructor(
     tables: RunTables,
@@ -38,17 +28,11 @@ export class ControlRecorder {
   /** False when the record is none of these. */
   take(record: RunRecord): boolean {
     switch (record.type) {
-      case 'plannerOrder':
-        this.#order(record);
-        return true;
       case 'engineRoleSeen':
         this.#role(record);
         return true;
       case 'controllerSample':
         this.#scrape(record);
-        return true;
-      case 'controllerChange':
-        this.#change(record);
         return true;
       default:
         return false;
@@ -64,13 +48,6 @@ export class ControlRecorder {
 
   #gpusOf(engine: number): number {
     return this.#gpusOfEngine.get(engine)?.length ?? 0;
-  }
-
-  #order(record: RunRecord): void {
-    const [kind, engine, role] = record.fields as [number, number, number];
-    const { policy } = record.body as { readonly policy: string };
-    const note = `${['change to', 'start as', 'stop'][kind]} ${roleNames[role]}`;
-    this.#decision(record, { kind: DECISION_KIND.plan, id: this.#orders++, policy, candidate: engine, note });
   }
 
   #role(record: RunRecord): void {
@@ -109,32 +86,5 @@ export class ControlRecorder {
     const { series } = this.#tables;
     if (!Number.isNaN(ttftP99Ms)) appendSample(series, record.timeNs, metric.scraped_ttft_p99 as number, record.actor, ttftP99Ms / 1e3);
     if (!Number.isNaN(poa)) appendSample(series, record.timeNs, metric.placement_poa as number, record.actor, poa);
-  }
-
-  #change(record: RunRecord): void {
-    const [id, frontend] = record.fields as [number, number];
-    const { policy, parameters } = record.body as ControllerChangeBody;
-    const values = Object.entries(parameters).map(([name, value]) => `${name} ${JSON.stringify(value)}`);
-    const note = `${frontend < 0 ? 'set' : 'move clients to'} ${values.join(', ')}`;
-    this.#decision(record, { kind: DECISION_KIND.control, id, policy, candidate: frontend, note });
-  }
-
-  #decision(
-    record: RunRecord,
-    { kind, id, policy, candidate, note }: { kind: number; id: number; policy: string; candidate: number; note: string },
-  ): void {
-    const { names, decisions } = this.#tables;
-    appendDecision(decisions, {
-      ...emptyDecisionRecord(),
-      timeNs: record.timeNs,
-      decisionId: id,
-      kind,
-      actorId: record.actor,
-      policyId: nameId(names.policies as string[], policy),
-      candidateId: candidate,
-      candidates: 1,
-      chosen: true,
-      noteId: nameId(names.notes as string[], note),
-    });
   }
 }

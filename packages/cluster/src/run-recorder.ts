@@ -1,17 +1,9 @@
-import { type DecisionBody, decisionColumns, requestInFlight, routerStage } from '@braess/control';
+import { requestInFlight } from '@braess/control';
 import { type RecordBatch, RecordCursor, type RecordSink, type RunRecord } from '@braess/kernel';
-import {
-  appendDecision,
-  appendSample,
-  createLatencyHistogram,
-  DECISION_KIND,
-  emptyDecisionRecord,
-  type LatencyHistogram,
-  type RunTables,
-  recordLatency,
-} from '@braess/telemetry';
+import { appendSample, createLatencyHistogram, type LatencyHistogram, type RunTables, recordLatency } from '@braess/telemetry';
 import { clientInFlight, clientRequest } from '@braess/workload';
-import { ControlRecorder, metric, nameId } from './control-recorder.js';
+import { ControlRecorder, metric } from './control-recorder.js';
+import { DecisionRecorder } from './decision-recorder.js';
 import { PoaRecorder, type RecordedPoa } from './poa-recorder.js';
 import { type RecordedCounts, RequestRecorder, type RequestRecorderOptions } from './request-recorder.js';
 import { UsageRecorder, type UsageRecorderOptions } from './usage-recorder.js';
@@ -58,8 +50,8 @@ export class RunRecorder implements RecordSink {
   readonly #requests: RequestRecorder;
   readonly #usage: UsageRecorder;
   readonly #control: ControlRecorder;
+  readonly #decisions: DecisionRecorder;
   readonly #poa: PoaRecorder;
-  readonly #decision = emptyDecisionRecord();
   /** Lookups of its timing table, of each engine that left it. */
   readonly #lookups = new Map<number, readonly number[]>();
   /** Kinds of record by the number of their type. */
@@ -74,6 +66,7 @@ export class RunRecorder implements RecordSink {
     this.#requests = new RequestRecorder(options.tables.requests, options);
     this.#usage = new UsageRecorder(options.tables, options);
     this.#control = new ControlRecorder(options.tables, options);
+    this.#decisions = new DecisionRecorder(options.tables);
     this.#poa = new PoaRecorder(options.tables.series);
     this.#periodEndNs = options.seriesNs > 0 ? options.seriesNs : Number.POSITIVE_INFINITY;
   }
@@ -153,7 +146,16 @@ export class RunRecorder implements RecordSink {
         if (this.#options.byClient) this.#requests.clientDone(record);
         return;
       case 'routingDecision':
-        this.#decide(record);
+        this.#decisions.routing(record);
+        return;
+      case 'admissionDecision':
+        this.#decisions.admission(record);
+        return;
+      case 'plannerOrder':
+        this.#decisions.plan(record);
+        return;
+      case 'controllerChange':
+        this.#decisions.control(record);
         return;
       case clientInFlight.name:
         this.#requests.clientHas(record);
@@ -191,33 +193,6 @@ export class RunRecorder implements RecordSink {
     if (record.timeNs < this.#options.warmupNs) return;
     const { gapNs, counts } = record.body as { readonly gapNs: Float64Array; readonly counts: Float64Array };
     for (let index = 0; index < gapNs.length; index++) recordLatency(this.itl, gapNs[index] as number, counts[index] as number);
-  }
-
-  #decide(record: RunRecord): void {
-    const [decisionId, requestId, stage, candidates] = record.fields as [number, number, number, number];
-    const { policy, rows } = record.body as DecisionBody;
-    const width = decisionColumns.length;
-    const decision = this.#decision;
-    decision.timeNs = record.timeNs;
-    decision.decisionId = decisionId;
-    decision.kind = stage === routerStage.decode ? DECISION_KIND.decodeRoute : DECISION_KIND.prefillRoute;
-    decision.actorId = record.actor;
-    decision.requestId = requestId;
-    decision.policyId = nameId(this.#options.tables.names.policies as string[], policy);
-    decision.candidates = candidates;
-    for (let at = 0; at < rows.length; at += width) {
-      decision.candidateId = rows[at] as number;
-      decision.chosen = rows[at + 1] === 1;
-      decision.score = rows[at + 2] as number;
-      decision.overlapBlocks = rows[at + 3] as number;
-      decision.prefillBlocks = rows[at + 4] as number;
-      decision.activeBlocks = rows[at + 5] as number;
-      decision.transferMs = rows[at + 6] as number;
-      decision.congestion = rows[at + 7] as number;
-      decision.networkTier = rows[at + 8] as number;
-      decision.viewAgeNs = rows[at + 9] as number;
-      appendDecision(this.#options.tables.decisions, decision);
-    }
   }
 
   /** Those that end by `nowNs`. */

@@ -224,7 +224,7 @@ describe('the controller actor', () => {
     ];
     expect(simulation.stateOf('clients/client')).toEqual({ moves });
     expect(simulation.takeRecords().filter(({ type }) => type === 'controllerChange')).toMatchObject([
-      { timeNs: decidedNs(2), fields: [0, simulation.actorId('frontend1')], body: { policy: 'scripted', parameters: { tau: 0.7 } } },
+      { timeNs: decidedNs(2), fields: [simulation.actorId('frontend1')], body: { policy: 'scripted', parameters: { tau: 0.7 } } },
       { timeNs: decidedNs(4), body: { parameters: { tau: 0, omega: 1 } } },
     ]);
     expect(simulation.processedNs).toBe(decidedNs(5));

@@ -25,7 +25,7 @@ function decisionsOf(simulation: ReturnType<typeof simulate>): Decided[] {
   const [place, taken, cost] = ['candidateId', 'chosen', 'score'].map((name) => columnOf(name));
   return simulation.takeRecords().flatMap(({ body, fields }) => {
     if (typeof body !== 'object' || body === null || !('policy' in body) || body.policy !== 'netkv-joint') return [];
-    expect(fields[2]).toBe(1);
+    expect(fields[1]).toBe(1);
     const { rows } = body as unknown as { rows: Float64Array };
     const costs = new Map<number, number>();
     let chosen = -1;

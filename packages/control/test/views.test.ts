@@ -7,11 +7,13 @@ import {
   defineRouterPolicy,
   type OverlapIndex,
   type RouterPolicy,
+  requestEnded,
+  requestRowOf,
 } from '@braess/control';
 import { REASON } from '@braess/protocol';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { engineLog, frontendOf, router, rows, simulate } from './fakes.js';
+import { engineLog, frontendOf, router, simulate } from './fakes.js';
 
 const server = { role: 0, prefillNs: 10_000, tokenNs: 100 };
 const request = { atNs: 0, inputTokens: 64, outputTokens: 2 };
@@ -176,12 +178,12 @@ describe('an oracle', () => {
     simulation.runUntil();
     expect(engineLog(simulation, 1).decodes.length).toBe(3);
     const decisions = simulation.takeRecords().filter((run) => run.type === 'routingDecision');
-    // Requests 0 and 2, two stages each: decision, request, stage, candidates.
+    // Requests 0 and 2, two stages each: request, stage, candidates.
     expect(decisions.map((run) => run.fields)).toEqual([
-      [0, 0, 0, 1],
-      [1, 0, 1, 2],
-      [2, 2, 0, 1],
-      [3, 2, 1, 2],
+      [0, 0, 1],
+      [0, 1, 2],
+      [2, 0, 1],
+      [2, 1, 2],
     ]);
     const { policy, rows: cells } = decisions[1]!.body as { policy: string; rows: Float64Array };
     const width = decisionColumns.length;
@@ -270,22 +272,36 @@ describe('a policy that misbehaves stops the run', () => {
 });
 
 describe('admission', () => {
-  it('rejects above its limit', () => {
+  it('rejects above its limit, and what it saw is recorded', () => {
     const policy = defineAdmissionPolicy({
       name: 'two',
       description: 'At most two.',
       parameters: none,
-      createState: () => ({ asked: 0 }),
-      admit(view, _request, _parameters, state) {
-        state.asked++;
-        return view.inFlight < 2;
+      createState: (): { seen: number[][] } => ({ seen: [] }),
+      admit({ inFlight, waiting, engines }, { request }, _parameters, { seen }) {
+        const admitted = inFlight < 2;
+        const tokens = Array.from({ length: engines.count }, (_, engine) => engines.activePrefillTokens[engine]!);
+        seen.push([request, admitted ? 1 : 0, inFlight, waiting, tokens.reduce((sum, value) => sum + value)]);
+        return admitted;
       },
     });
     const requests = [0, 1, 2, 40_000].map((atNs) => ({ ...request, atNs }));
-    const simulation = simulate({ engines: [server], requests, options: { admission: bindPolicy(policy) } });
+    const simulation = simulate({ engines: [server], requests, options: { admission: bindPolicy(policy), decisions: { every: 2 } } });
     simulation.runUntil();
-    expect(rows(simulation).map((row) => row.reason)).toEqual([0, 0, REASON.admission, 0]);
-    expect(frontendOf(simulation).admission).toEqual({ asked: 4 });
+    const records = simulation.takeRecords();
+    const ended = records.filter(({ type }) => type === requestEnded.name).map(requestRowOf);
+    expect(ended.filter(({ reason }) => reason !== 0)).toMatchObject([{ requestId: 2, reason: REASON.admission }]);
+    expect(ended).toHaveLength(4);
+    const { seen } = frontendOf(simulation).admission as { seen: number[][] };
+    expect(seen.map(([, ...told]) => told)).toEqual([
+      [1, 0, 0, 0],
+      [1, 1, 0, request.inputTokens],
+      [0, 2, 0, 2 * request.inputTokens],
+      [1, 0, 0, 0],
+    ]);
+    const recorded = records.filter(({ type }) => type === 'admissionDecision');
+    expect(recorded.map(({ fields }) => fields)).toEqual([seen[0], seen[2]]);
+    expect(recorded.map(({ body }) => body)).toEqual([{ policy: 'two' }, { policy: 'two' }]);
   });
 });
 

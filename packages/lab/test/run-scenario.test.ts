@@ -1,7 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { parseScenario, validateScenario } from '@braess/cluster';
 import { RunObserver } from '@braess/kernel';
 import { areScale, conservationFaults, countWindows, figuresOf, kneeOf, type ScenarioSummary, seedAt } from '@braess/lab';
-import { explainRequest, queryRun, readManifest } from '@braess/telemetry';
+import { explainRequest, queryRun, readManifest, writeReport } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
 import { aggregated, disaggregated, essence, runText } from './small-runs.js';
 
@@ -247,6 +248,43 @@ workload:
 });
 
 describe('a run folder', () => {
+  it('holds what an admission policy decided, and each decision of several frontends once', async () => {
+    const crowded = ['workload.rateFactor=20', 'router.frontends=2'];
+    const limited = 'router.admission={policy: in-flight-limit, parameters: {maxInFlight: 12}}';
+    const { folder, lostReasons } = await runText(aggregated, [...crowded, limited]);
+    const asked = await queryRun(
+      folder,
+      "select chosen, count(*), min(inflight_requests) >= 12, max(inflight_requests) < 12, min(candidate) from decisions where kind = 'admission' group by chosen order by chosen",
+    );
+    const rejected = lostReasons.admission as number;
+    expect(rejected).toBeGreaterThan(0);
+    expect(asked.rows).toEqual([
+      [false, rejected, true, false, null],
+      [true, 60 - rejected, false, true, null],
+    ]);
+    // One decision of each kind for whom it was made, whichever frontend made it.
+    const each = await queryRun(
+      folder,
+      'select count(distinct decision_id), count(distinct (request_id, kind)), count(distinct actor) from decisions',
+    );
+    expect(each.rows).toEqual([[120 - rejected, 120 - rejected, 2]]);
+    const { rows } = await queryRun(
+      folder,
+      "select request_id, inflight_requests, waiting_requests, active_prefill_tokens from decisions where kind = 'admission' and not chosen limit 1",
+    );
+    const [request, inFlight, waiting, tokens] = rows[0] as [number, number, number, number];
+    const steps = await explainRequest(folder, request);
+    expect(steps.map(({ step }) => step)).toEqual(['arrival', 'decision', 'end']);
+    expect(steps[1]).toMatchObject({
+      where: expect.stringMatching(/^control\/frontend[01]$/),
+      text: `admission by policy in-flight-limit: rejected with ${inFlight} in flight and ${waiting} waiting at this frontend, ${tokens} prompt tokens under way at the engines`,
+      candidates: [],
+    });
+    const report = readFileSync(await writeReport(folder), 'utf8');
+    expect(report).toMatch(new RegExp(`<td[^>]*>in-flight-limit</td><td[^>]*>rejected</td><td[^>]*>${rejected}</td>`));
+    expect(report).toMatch(new RegExp(`prefill route</td><td[^>]*>kv</td><td[^>]*>${60 - rejected}</td>`));
+  });
+
   it('holds the scenario with its defaults, and one request can be explained', async () => {
     const run = await runText(disaggregated);
     const manifest = readManifest(run.folder);

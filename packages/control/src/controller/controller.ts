@@ -25,7 +25,7 @@ export interface ControllerChangeBody {
   readonly policy: string;
   readonly parameters: Readonly<Record<string, unknown>>;
 }
-export const controllerChange = record('controllerChange', ['change', 'frontendId'], body<ControllerChangeBody>());
+export const controllerChange = record('controllerChange', ['frontendId'], body<ControllerChangeBody>());
 
 /** An actor that is scraped or told; its id is read when the state is created. */
 export interface ControllerTarget {
@@ -81,7 +81,6 @@ export interface ControllerState {
   values: Map<string, number>;
   /** Past rounds within the window, oldest first. */
   history: Sample[];
-  changes: number;
 }
 
 const messages = { trafficStarted, scraped, scrapeDue };
@@ -162,7 +161,7 @@ function apply(
       const fault = `returned ${described(parameters)}, which the router does not take: ${(thrown as Error).message}`;
       throw policyFailure(options.policy, `at ${context.now} ns`, fault);
     }
-    context.emitBody(controllerChange, change, state.changes++, -1);
+    context.emitBody(controllerChange, change, -1);
     for (const frontend of state.frontends)
       context.sendBody(frontend as ActorId, setRouterParameters, options.controlDelayNs, { parameters: structuredClone(parameters) });
     return;
@@ -174,7 +173,7 @@ function apply(
       `at ${context.now} ns`,
       `returned ${described(parameters)}, but no frontend has these parameters; add them to router.frontendParameters, or use controller.apply: set`,
     );
-  context.emitBody(controllerChange, change, state.changes++, state.frontends[place]!);
+  context.emitBody(controllerChange, change, state.frontends[place]!);
   for (const client of state.clients) context.send(client as ActorId, moveClient, options.clientDelayNs, state.frontends[place]!);
 }
 
@@ -266,7 +265,6 @@ function createControllerState(options: ControllerOptions): ControllerState {
     decodeRequests: null,
     values: new Map(),
     history: [],
-    changes: 0,
   };
 }
 

@@ -1,9 +1,16 @@
+import type { AdmissionView } from '../policy/control-policies.js';
 import { routerStage } from '../policy/router-policy.js';
 import { activeBlocks, prefillBlocks } from '../router/kv.js';
-import { decisionColumns, routingDecision } from './request-records.js';
+import type { FrontendSettings } from './options.js';
+import { admissionDecision, decisionColumns, routingDecision } from './request-records.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
 
-/** Emits what a decision saw: the chosen engine and those with the best scores, in that order. */
+/** Whether the decisions about a request are recorded. */
+export function isRecorded({ decisions }: FrontendSettings, request: number): boolean {
+  return decisions.every > 0 && request % decisions.every === 0;
+}
+
+/** Emits what a routing decision saw: the chosen engine and those with the best scores, in that order. */
 export function recordDecision(desk: FrontendDesk, state: FrontendState, context: FrontendContext, chosen: number, policy: string): void {
   const { view, request, settings } = desk;
   const listed = recordedCandidates(desk, chosen, settings.decisions.candidates);
@@ -26,7 +33,15 @@ export function recordDecision(desk: FrontendDesk, state: FrontendState, context
       row * decisionColumns.length,
     );
   }
-  context.emitBody(routingDecision, { policy, rows }, state.decisions++, request.request, view.stage, view.count);
+  context.emitBody(routingDecision, { policy, rows }, request.request, view.stage, view.count);
+}
+
+/** Emits what an admission policy answered, and saw. */
+export function recordAdmission(context: FrontendContext, view: AdmissionView, request: number, admitted: boolean, policy: string): void {
+  const { count, activePrefillTokens } = view.engines;
+  let tokens = 0;
+  for (let engine = 0; engine < count; engine++) tokens += activePrefillTokens[engine]!;
+  context.emitBody(admissionDecision, { policy }, request, admitted ? 1 : 0, view.inFlight, view.waiting, tokens);
 }
 
 /** The chosen one and those of the lowest scores, of equal ones the first: few of what may be thousands, so each is put in its place at once. */

@@ -1,5 +1,6 @@
 import { policyFailure, thrownFault } from '../policy/policy.js';
 import { isWatched, ViewWatch } from '../policy/untouched.js';
+import { isRecorded, recordAdmission } from './decisions.js';
 import { waitingRequests } from './decode-queues.js';
 import { fillRequest } from './routing.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
@@ -22,5 +23,6 @@ export function mayEnter(desk: FrontendDesk, state: FrontendState, context: Fron
   const written = watch?.written();
   if (written !== undefined) throw policyFailure(admission, asked, written);
   if (typeof answer !== 'boolean') throw policyFailure(admission, asked, `returned ${String(answer)}; return true or false`);
+  if (isRecorded(desk.settings, desk.request.request)) recordAdmission(context, view, desk.request.request, answer, admission.policy.name);
   return answer;
 }

@@ -2,7 +2,7 @@ import { REASON } from '@braess/protocol';
 import { type BoundPolicy, policyFailure } from '../policy/policy.js';
 import type { RouterPolicy } from '../policy/router-policy.js';
 import { assignLeastCost } from '../router/decode/assignment.js';
-import { recordDecision } from './decisions.js';
+import { isRecorded, recordDecision } from './decisions.js';
 import { armDecode, dispatchDecode, drainQueues, rejectPlaced } from './placement.js';
 import { ask, engineMoves, noEngine, present } from './routing.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
@@ -129,8 +129,7 @@ function place(
   for (let at = 0; at < count; at++) if (view.candidates[at] === engine) open = true;
   if (!open) return false;
   view.scores.set(costs);
-  const { every } = settings.decisions;
-  if (every > 0 && request.request % every === 0) recordDecision(desk, state, context, engine, settings.decodeRouter.policy.name);
+  if (isRecorded(settings, request.request)) recordDecision(desk, state, context, engine, settings.decodeRouter.policy.name);
   dispatchDecode(desk, state, context, slot, engine);
   return true;
 }

@@ -64,5 +64,21 @@ export const decisionColumns = [
   'networkTier',
   'viewAgeNs',
 ] as const;
-export const routingDecision: MessageType<'routingDecision', readonly ['decision', 'request', 'stage', 'candidates'], DecisionBody> =
-  record('routingDecision', ['decision', 'request', 'stage', 'candidates'], body<DecisionBody>());
+export const routingDecision: MessageType<'routingDecision', readonly ['request', 'stage', 'candidates'], DecisionBody> = record(
+  'routingDecision',
+  ['request', 'stage', 'candidates'],
+  body<DecisionBody>(),
+);
+
+/**
+ * Whether a request was let in (`admitted` 1, else 0), for a share of the requests, and what the policy saw: requests in flight and waiting at this frontend, and the prompt tokens
+ * under way at all engines by its account.
+ */
+export interface AdmissionBody {
+  readonly policy: string;
+}
+export const admissionDecision = record(
+  'admissionDecision',
+  ['request', 'admitted', 'inFlightRequests', 'waitingRequests', 'activePrefillTokens'],
+  body<AdmissionBody>(),
+);

@@ -5,7 +5,7 @@ import { type BoundPolicy, policyFailure, promiseFault, thrownFault } from '../p
 import { type RouterPolicy, routerStage } from '../policy/router-policy.js';
 import { isWatched, SiteWatch, ViewWatch } from '../policy/untouched.js';
 import { chooseEngine } from '../router/ask.js';
-import { recordDecision } from './decisions.js';
+import { isRecorded, recordDecision } from './decisions.js';
 import { belowCap, hasRoom, keepNearest } from './decode-stage.js';
 import { readsDecodeOverlap } from './options.js';
 import { oracleIsWell, oracleListens } from './oracle-watch.js';
@@ -21,7 +21,7 @@ export function route(desk: FrontendDesk, state: FrontendState, context: Fronten
   const found = present(desk, state, context, slot, decode);
   if (found <= 0) return found;
   const { settings, view, request } = desk;
-  const sampled = settings.decisions.every > 0 && request.request % settings.decisions.every === 0;
+  const sampled = isRecorded(settings, request.request);
   if (sampled) for (let place = 0; place < view.count; place++) view.scores[view.candidates[place]!] = Number.NaN;
   const { bound, engine: asked } = ask(desk, state, decode);
   const generates = view.stage !== routerStage.prefill;

@@ -71,7 +71,6 @@ export interface FrontendState {
   /** Requests that these moved the KV of and that have not ended, in the same way. */
   tierRequests: Float64Array;
   sourceRequests: Float64Array;
-  decisions: number;
   /** Dispatches called off: part of what engines know later ones by. */
   recalled: number;
   syncArmed: boolean;
@@ -121,7 +120,6 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     sourceTransfers: new Float64Array(networkTiers * count),
     tierRequests: new Float64Array(networkTiers),
     sourceRequests: new Float64Array(networkTiers * count),
-    decisions: 0,
     recalled: 0,
     syncArmed: false,
     endTimer: -1,

@@ -1,12 +1,12 @@
 import { type ColumnTable, reserveRow } from './table.js';
 
 /** Who decided what. */
-export const DECISION_KIND = { prefillRoute: 0, decodeRoute: 1, plan: 2, control: 3 } as const;
-export const DECISION_KIND_NAMES = ['prefill_route', 'decode_route', 'plan', 'control'] as const;
+export const DECISION_KIND = { prefillRoute: 0, decodeRoute: 1, plan: 2, control: 3, admission: 4 } as const;
+export const DECISION_KIND_NAMES = ['prefill_route', 'decode_route', 'plan', 'control', 'admission'] as const;
 
 /**
  * One candidate of one decision, with what the decider saw of it: a decision over k recorded candidates is k rows with the same decisionId,
- * so plain SQL can compare the chosen with the others. NaN (numbers) and -1 (ids, times) stand for "not seen".
+ * so plain SQL can compare the chosen with the others. One on admission is a row without a candidate, chosen if the request was let in. NaN (numbers) and -1 (ids, times) stand for "not seen".
  */
 export interface DecisionRecord {
   timeNs: number;
@@ -34,9 +34,13 @@ export interface DecisionRecord {
   viewAgeNs: number;
   /** Short text, e.g. what a planner moved. */
   noteId: number;
+  /** What an admission policy saw: requests in flight and waiting at its frontend, prompt tokens under way at all engines by its account. */
+  inFlightRequests: number;
+  waitingRequests: number;
+  activePrefillTokens: number;
 }
 
-/** 74 bytes a row. */
+/** 90 bytes a row. */
 export interface DecisionSegment {
   rows: number;
   timeNs: Float64Array;
@@ -57,6 +61,9 @@ export interface DecisionSegment {
   networkTier: Int8Array;
   viewAgeNs: Float64Array;
   noteId: Int32Array;
+  inFlightRequests: Int32Array;
+  waitingRequests: Int32Array;
+  activePrefillTokens: Float64Array;
 }
 
 /** All candidates of all recorded decisions, a row each. */
@@ -87,6 +94,9 @@ function createDecisionSegment(rows: number): DecisionSegment {
     networkTier: new Int8Array(rows),
     viewAgeNs: new Float64Array(rows),
     noteId: new Int32Array(rows),
+    inFlightRequests: new Int32Array(rows),
+    waitingRequests: new Int32Array(rows),
+    activePrefillTokens: new Float64Array(rows),
   };
 }
 
@@ -111,6 +121,9 @@ export function emptyDecisionRecord(): DecisionRecord {
     networkTier: -1,
     viewAgeNs: -1,
     noteId: -1,
+    inFlightRequests: -1,
+    waitingRequests: -1,
+    activePrefillTokens: Number.NaN,
   };
 }
 
@@ -136,4 +149,7 @@ export function appendDecision(columns: DecisionColumns, record: DecisionRecord)
   segment.networkTier[row] = record.networkTier;
   segment.viewAgeNs[row] = record.viewAgeNs;
   segment.noteId[row] = record.noteId;
+  segment.inFlightRequests[row] = record.inFlightRequests;
+  segment.waitingRequests[row] = record.waitingRequests;
+  segment.activePrefillTokens[row] = record.activePrefillTokens;
 }

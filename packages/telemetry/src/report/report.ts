@@ -8,7 +8,7 @@ import { heatMap, mostCells } from './heat-map.js';
 import { balanceChart, idleWorkers, linkChart, requestsOfWorkers, STAGES } from './hot-spots.js';
 import { cdfCharts, phasesSeen, ttftSplitChart, ttftTimeChart } from './latency-charts.js';
 import { frame, legend, section } from './layout.js';
-import { decisionTable, latencyTable, lossTable, moveTable, tenantTable } from './tables.js';
+import { admissionTable, decisionTable, latencyTable, lossTable, moveTable, tenantTable } from './tables.js';
 import { hitChart, tiersSeen, timelineCharts } from './time-charts.js';
 
 /** See `writeReport` of the package. */
@@ -45,8 +45,9 @@ async function reportPage(folder: string, manifest: RunManifest, summary: Folder
     await hotSpotSection(database, manifest, summary.simulatedSeconds),
     await optionalSection(
       'Decisions',
-      'What routers and planners decided, and how well the choice stood among the candidates recorded.',
+      'What routers, admission policies and planners decided, and how well the choice of a router stood among the candidates recorded.',
       decisionTable(database),
+      admissionTable(database),
       moveTable(database),
     ),
     await optionalSection('Requests that did not complete', 'By outcome and reason.', lossTable(database)),

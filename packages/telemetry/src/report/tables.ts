@@ -56,7 +56,7 @@ export async function decisionTable(database: RunDatabase): Promise<string | nul
   const { rows } = await database.query(`with decided as (
       select kind, policy, decision_id, max(candidates) as candidates, max(view_age_ms) filter (where chosen) as age,
         min(score) as best, min(score) filter (where chosen) as taken, min(score) filter (where not chosen) as other
-      from decisions group by kind, policy, decision_id)
+      from decisions where kind <> 'admission' group by kind, policy, decision_id)
     select kind, policy, count(*), avg(candidates), avg(case when taken is not null then (taken <= best)::int end), avg(other - taken), avg(age), max(age)
     from decided group by kind, policy order by count(*) desc, kind`);
   if (rows.length === 0) return null;
@@ -73,6 +73,25 @@ export async function decisionTable(database: RunDatabase): Promise<string | nul
       formatMs(oldest as number | null),
     ]),
     [2, 3, 4, 5, 6, 7],
+  );
+}
+
+/** What admission policies answered, and the mean of what they saw then; null where there is none. */
+export async function admissionTable(database: RunDatabase): Promise<string | null> {
+  // Asked first: run folders from before admission was recorded have not these columns.
+  const { rows: some } = await database.query(`select 1 from decisions where kind = 'admission' limit 1`);
+  if (some.length === 0) return null;
+  const { rows } =
+    await database.query(`select policy, chosen, count(*), avg(inflight_requests), avg(waiting_requests), avg(active_prefill_tokens)
+    from decisions where kind = 'admission' group by policy, chosen order by policy, chosen desc`);
+  return table(
+    ['admission', 'answer', 'recorded', 'requests in flight (mean)', 'waiting (mean)', 'prompt tokens at the engines (mean)'],
+    rows.map(([policy, chosen, ...numbers]) => [
+      policy,
+      chosen ? 'let in' : 'rejected',
+      ...numbers.map((value) => formatNumber(Number(value))),
+    ]),
+    [2, 3, 4, 5],
   );
 }
 

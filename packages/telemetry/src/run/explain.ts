@@ -146,6 +146,10 @@ function decisionLines(rows: readonly Row[], arrivalNs: number): ExplainLine[] {
       };
       lines.set(row.decision_id, line);
     }
+    if (row.kind === 'admission') {
+      line.text = admissionText(row);
+      continue;
+    }
     const candidate = candidateOf(row);
     line.candidates.push(candidate);
     if (candidate.chosen || line.text === '') {
@@ -155,6 +159,11 @@ function decisionLines(rows: readonly Row[], arrivalNs: number): ExplainLine[] {
     }
   }
   return [...lines.values()];
+}
+
+function admissionText(row: Row): string {
+  const seen = `${row.inflight_requests} in flight and ${row.waiting_requests} waiting at this frontend, ${row.active_prefill_tokens} prompt tokens under way at the engines`;
+  return `admission by policy ${row.policy}: ${row.chosen === true ? 'let in' : 'rejected'} with ${seen}`;
 }
 
 function candidateOf(row: Row): ExplainCandidate {

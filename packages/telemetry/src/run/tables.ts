@@ -92,6 +92,9 @@ export const DECISION_COLUMNS: readonly FieldColumn<DecisionSegment>[] = [
   column('networkTier', 'network_tier', 'string', true, (names) => names.networkTiers),
   column('viewAgeNs', 'view_age_ns', 'int64', true),
   column('noteId', 'note', 'string', true, (names) => names.notes),
+  column('inFlightRequests', 'inflight_requests', 'int32', true),
+  column('waitingRequests', 'waiting_requests', 'int32', true),
+  column('activePrefillTokens', 'active_prefill_tokens', 'double', true),
 ];
 
 /** The values of every column of a segment, in the order of `columns`. */
