@@ -1,7 +1,7 @@
 import { type BoundPolicy, loadPolicy, type OraclePolicy, oracleBeatNs, oracleListens } from '@braess/control';
 import type { TraceReport } from '@braess/workload';
 import { loadReportWarnings } from './load-report-warnings.js';
-import type { LoadedWorkload } from './load-workload.js';
+import type { LoadedWorkload } from './load-source.js';
 import { linkReportNs } from './network-oracle.js';
 import { placeWarnings } from './place-warnings.js';
 import type { ClusterPlan } from './plan.js';
@@ -74,10 +74,15 @@ function silenceWarnings(scenario: Scenario, bound: BoundPolicy<OraclePolicy>): 
   ];
 }
 
-/** What of a trace's rows is left out, or may be meant in another way. */
+/** How a trace was read: what of its rows is left out, or may be meant in another way. */
 function traceWarnings({ workload }: Scenario, report: TraceReport): string[] {
-  const { rejectedRows, rejections, ignoredFields, shorterTurns, timedTurns } = report;
+  const { spreadTickNs, rejectedRows, rejections, ignoredFields, shorterTurns, timedTurns } = report;
   const warnings: string[] = [];
+  if (spreadTickNs > 0) {
+    warnings.push(
+      `equal timestamps of the trace are spread over its ${spreadTickNs / 1e6} ms tick (workload.source.arrivals: as-is keeps them)`,
+    );
+  }
   if (rejectedRows > 0) warnings.push(`${rejectedRows} rows of the trace are left out: ${rejections[0]}`);
   if (ignoredFields.length > 0) warnings.push(`rows of the trace have fields that nothing goes by: ${ignoredFields.join(', ')}`);
   if (shorterTurns > 0)
@@ -91,15 +96,9 @@ function traceWarnings({ workload }: Scenario, report: TraceReport): string[] {
   return warnings;
 }
 
-/** Of the requests: how a trace was read, and what no engine can do as asked. */
-function workloadWarnings(plan: ClusterPlan, { table, report }: LoadedWorkload): string[] {
-  const warnings: string[] = [];
-  if (report !== null && report.spreadTickNs > 0) {
-    warnings.push(
-      `equal timestamps of the trace are spread over its ${report.spreadTickNs / 1e6} ms tick (workload.source.arrivals: as-is keeps them)`,
-    );
-  }
-  if (report !== null) warnings.push(...traceWarnings(plan.scenario, report));
+/** Of the requests: how traces were read, and what no engine can do as asked. */
+function workloadWarnings(plan: ClusterPlan, { table, reports }: LoadedWorkload): string[] {
+  const warnings = reports.flatMap((report) => traceWarnings(plan.scenario, report));
   const longest = Math.max(...plan.groups.filter(({ role }) => role !== 'prefill').map(({ maxModelTokens }) => maxModelTokens));
   let cut = 0;
   for (let row = 0; row < table.requestCount; row++) {

@@ -48,7 +48,7 @@ describe('a mistake is named with file, line, column, value, what is allowed and
     [
       'a wrong kind',
       smallest.replace('mooncake-like', 'moncake-like'),
-      'test.yaml:5:13: workload.source.kind is "moncake-like"; must be one of trace, independent, sessions, mooncake-like; did you mean "mooncake-like"?',
+      'test.yaml:5:13: workload.source.kind is "moncake-like"; must be one of trace, independent, sessions, mooncake-like, mixture; did you mean "mooncake-like"?',
     ],
     ['a missing section', 'serving: [{ count: 1 }]\n', 'test.yaml:1:1: workload is missing; must be a map'],
     [

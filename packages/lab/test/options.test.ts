@@ -285,6 +285,10 @@ const cases: Record<string, Case> = {
     ground: [`workload.source={kind: trace, hashTokens: 64, file: ${testFile('turns.jsonl', mooncakeText(64, ', "session_id": "a"'))}}`],
     set: 'workload.source.turnPrompts=added',
   },
+  'workload.source.parts': {
+    ground: [`workload.source={kind: mixture, parts: [{source: {kind: trace, file: ${trace}}}]}`],
+    set: `workload.source.parts=[{source: {kind: trace, file: ${trace}}}, {tenant: b, source: {kind: trace, file: ${trace}}}]`,
+  },
   'workload.source.inputTokens': { set: `${independent}inputTokens={kind: constant, tokens: 50}` },
   'workload.source.outputTokens': { set: `${independent}outputTokens={kind: constant, tokens: 50}` },
   'workload.source.prefix': {

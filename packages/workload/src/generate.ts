@@ -156,7 +156,7 @@ function finishBatch(builder: ReturnType<typeof createRequestTableBuilder>, spec
 }
 
 /** Block size of the identity a workload carries; independent requests without groups have none. */
-function identityTokens(state: WorkloadState): number {
+export function identityTokens(state: WorkloadState): number {
   return state.kind === 'independent' && state.groups === null ? 0 : state.blockTokens;
 }
 

@@ -12,6 +12,7 @@ export * from './connection-pool.js';
 export * from './distributions.js';
 export * from './generate.js';
 export { checkLength, empiricalLength, type LengthSpec, lengthQuantile, sampleLength } from './lengths.js';
+export { generatedRequests, type MixturePart, mixRequests, type RequestSource, tableRequests } from './mixture.js';
 export type { MooncakeLikeSpec, MooncakeLikeState } from './mooncake-like.js';
 export { MOONCAKE_BLOCK_TOKENS } from './mooncake-trace.js';
 export type { TurnPrompts } from './mooncake-turns.js';

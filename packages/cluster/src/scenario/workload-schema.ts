@@ -82,7 +82,7 @@ const independentPrefixSchema = prefixSchema.extend({
     .describe('Whether it comes before the input tokens (the default) or is the beginning of them'),
 });
 
-const sourceSchema = z.discriminatedUnion('kind', [
+const simpleSources = [
   z.strictObject({
     kind: z.literal('trace'),
     file: z.string().min(1).describe('Trace file, plain or .gz, beside the scenario; the command line has --trace'),
@@ -132,6 +132,24 @@ const sourceSchema = z.discriminatedUnion('kind', [
     blockTokens: tokens('Tokens that a block hash of the workload stands for; default 16').optional(),
   }),
   z.strictObject({ kind: z.literal('mooncake-like'), arrivals: arrivalSchema.optional() }),
+] as const;
+
+const sourceSchema = z.discriminatedUnion('kind', [
+  ...simpleSources,
+  z
+    .strictObject({
+      kind: z.literal('mixture'),
+      parts: z
+        .array(
+          z.strictObject({
+            tenant: z.string().min(1).describe('Who sends the requests of this part; default as the source says').optional(),
+            source: z.discriminatedUnion('kind', simpleSources),
+          }),
+        )
+        .min(1)
+        .describe('Sources whose requests come together by their arrivals; parts share no prefixes'),
+    })
+    .describe('Several sources at once, such as tenants with lengths and arrivals of their own'),
 ]);
 
 const sloSchema = z.strictObject({
@@ -143,7 +161,7 @@ const sloSchema = z.strictObject({
 
 const tenantSchema = z.strictObject({
   name: z.string().min(1).describe('Name in traces and results'),
-  share: positive('Relative weight'),
+  share: positive('Relative weight among requests that do not say whose they are').default(1),
   priority: z.number().optional().describe('Larger is more urgent'),
   slo: sloSchema.optional(),
 });
