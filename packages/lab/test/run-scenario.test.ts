@@ -1,10 +1,20 @@
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseScenario, validateScenario } from '@braess/cluster';
 import { RunObserver } from '@braess/kernel';
 import { areScale, conservationFaults, countWindows, figuresOf, kneeOf, type ScenarioSummary, seedAt } from '@braess/lab';
-import { explainRequest, queryRun, readManifest, writeReport } from '@braess/telemetry';
+import { explainRequest, exportTrace, queryRun, readManifest, writeReport } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
-import { aggregated, disaggregated, essence, runText } from './small-runs.js';
+import { aggregated, disaggregated, essence, newFolder, runText } from './small-runs.js';
+
+interface TraceEvent {
+  readonly name: string;
+  readonly ph: string;
+  readonly pid: number;
+  readonly ts: number;
+  readonly dur: number;
+  readonly args: Readonly<Record<string, unknown>>;
+}
 
 describe('a run is the same however it is carried out', () => {
   for (const [name, text, settings] of [
@@ -189,7 +199,56 @@ describe('the books balance', () => {
       attempts === 2,
     );
     expect(steps.find(({ step }) => step === 'prefill')!.text).toMatch(/^prefill started after 0\.\d+ ms of waiting/);
+    // A trace draws it until its client gives up: its decode worker was at it until then.
+    const trace = join(newFolder(), '..', 'given-up.json');
+    await exportTrace(run.folder, { requestIds: [0] }, trace);
+    const { traceEvents } = JSON.parse(readFileSync(trace, 'utf8')) as { traceEvents: TraceEvent[] };
+    const [told] = (
+      await queryRun(run.folder, 'select arrival_ns, queued_ns, first_token_ns, end_ns, decode_worker from requests where request_id = 0')
+    ).rows;
+    const [arrivalNs, queuedNs, firstTokenNs, endNs, decodeWorker] = told as [number, number, number, number, string];
+    const groups = new Map(traceEvents.filter(({ name }) => name === 'process_name').map(({ pid, args }) => [args.name, pid]));
+    const slices = traceEvents.filter(({ ph, pid }) => ph === 'X' && pid === groups.get('requests'));
+    const names = ['queue', 'prefill', 'wait for transfer', 'KV transfer', 'first decode', 'decode'];
+    expect(slices.map(({ name }) => name)).toEqual(attempts === 1 ? names : ['earlier attempts', ...names]);
+    // One after the other from the arrival to the end, without a hole.
+    for (const [index, { ts }] of slices.entries()) {
+      const before = slices[index - 1];
+      expect(ts).toBeCloseTo(before === undefined ? arrivalNs / 1e3 : before.ts + before.dur, 3);
+    }
+    const last = { name: 'decode', ts: firstTokenNs / 1e3, dur: (endNs - firstTokenNs) / 1e3 };
+    expect(traceEvents.filter(({ name }) => name === 'decode')).toMatchObject([last, { ...last, pid: groups.get(decodeWorker) }]);
+    expect(slices.find(({ name }) => name === 'earlier attempts')?.dur).toBe(attempts === 1 ? undefined : (queuedNs - arrivalNs) / 1e3);
+    expect(traceEvents.filter(({ ph }) => ph === 'i')).toMatchObject([{ name: 'arrival' }, { name: 'failed (timeout)', ts: endNs / 1e3 }]);
   });
+
+  it.each(['prefill', 'decode'])(
+    'a trace draws until its end what failed before it was decoded, with the first token at the %s',
+    async (firstTokenAt) => {
+      // Slow links, so that prompts are given up in every state.
+      const run = await runText(disaggregated, [
+        `telemetry.firstTokenAt=${firstTokenAt}`,
+        'workload.retry={timeoutMs: 150, attempts: 1}',
+        'workload.source.inputTokens={kind: lognormal, meanTokens: 3000, sigma: 1}',
+        'workload.source.outputTokens={kind: constant, tokens: 400}',
+        'cluster.topology.bytesPerSecond.nic=4.0e+9',
+      ]);
+      const { rows } = await queryRun(
+        run.folder,
+        `select request_id, end_ns, case when prefill_end_ns is null then 'queue or prefill' when transfer_end_ns is not null then 'decode'
+         else 'handover or ${firstTokenAt === 'prefill' ? '' : 'first '}decode' end from requests where outcome = 'failed' order by request_id`,
+      );
+      const path = join(newFolder(), '..', 'failed.json');
+      await exportTrace(run.folder, { requestIds: rows.map(([id]) => id as number) }, path);
+      const { traceEvents } = JSON.parse(readFileSync(path, 'utf8')) as { traceEvents: TraceEvent[] };
+      expect(new Set(rows.map(([, , phase]) => phase)).size).toBe(3);
+      for (const [id, endNs, phase] of rows as [number, number, string][]) {
+        const slices = traceEvents.filter(({ ph, args, pid }) => ph === 'X' && args.request === id && pid === 1);
+        expect(slices.at(-1)?.name).toBe(phase);
+        expect((slices.at(-1) as TraceEvent).ts + (slices.at(-1) as TraceEvent).dur).toBeCloseTo(endNs / 1e3, 3);
+      }
+    },
+  );
 
   it('what does not add up is named', () => {
     const counts = { submitted: 10, completed: 7, rejected: 1, failed: 0, inFlight: 1 };

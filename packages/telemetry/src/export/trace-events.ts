@@ -119,15 +119,38 @@ export async function exportTrace(folder: string, selection: TraceSelection, pat
   }
 }
 
-async function requestRows(database: RunDatabase, folder: string, requestIds: readonly number[]): Promise<unknown[][]> {
+/** What a trace shows of a request; null where it never got there. */
+interface TracedRequest {
+  readonly request_id: number;
+  readonly prefill_worker: string | null;
+  readonly decode_worker: string | null;
+  readonly arrival_ns: number;
+  readonly queued_ns: number | null;
+  readonly prefill_start_ns: number | null;
+  readonly computing_ns: number | null;
+  readonly prefill_end_ns: number | null;
+  readonly transfer_start_ns: number | null;
+  readonly transfer_end_ns: number | null;
+  readonly first_token_ns: number | null;
+  readonly last_token_ns: number | null;
+  readonly end_ns: number | null;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cached_tokens: number;
+  readonly attempts: number;
+  readonly outcome: string;
+  readonly reason: string;
+}
+
+async function requestRows(database: RunDatabase, folder: string, requestIds: readonly number[]): Promise<TracedRequest[]> {
   if (requestIds.length === 0) return [];
-  const { rows } = await database.query(`select request_id, prefill_worker, decode_worker, arrival_ns, prefill_start_ns,
-    prefill_start_ns + tier_fetch_ns as computing_ns, prefill_end_ns, transfer_start_ns,
-    transfer_end_ns, first_token_ns, last_token_ns, input_tokens, output_tokens, cached_tokens, outcome from requests
-    where request_id in (${requestIds.join(',')}) order by request_id`);
-  const missing = requestIds.filter((id) => !rows.some((row) => row[0] === id));
+  const { columns, rows } = await database.query(
+    `select *, prefill_start_ns + tier_fetch_ns as computing_ns from requests where request_id in (${requestIds.join(',')}) order by request_id`,
+  );
+  const requests = rows.map((row) => Object.fromEntries(columns.map((name, column) => [name, row[column]])) as unknown as TracedRequest);
+  const missing = requestIds.filter((id) => !requests.some((request) => request.request_id === id));
   if (missing.length > 0) throw new RangeError(`trace export: run ${folder} has no request ${missing.slice(0, 5).join(', ')}`);
-  return rows;
+  return requests;
 }
 
 async function checkEntities(database: RunDatabase, folder: string, entities: readonly string[]): Promise<void> {
@@ -149,50 +172,74 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-function writeRequest(writer: TraceEventWriter, row: readonly unknown[]): void {
-  const [
-    id,
-    prefillWorker,
-    decodeWorker,
-    arrival,
-    prefillStart,
-    computing,
-    prefillEnd,
-    transferStart,
-    transferEnd,
-    firstToken,
-    lastToken,
-    input,
-    output,
-    cached,
+function writeRequest(writer: TraceEventWriter, request: TracedRequest): void {
+  const { request_id, arrival_ns, queued_ns, attempts, outcome, reason, end_ns } = request;
+  const track = `request ${request_id}`;
+  const args = {
+    request: request_id,
+    inputTokens: request.input_tokens,
+    outputTokens: request.output_tokens,
+    cachedTokens: request.cached_tokens,
+    attempts,
     outcome,
-  ] = row;
-  const track = `request ${id}`;
-  const args = { request: id, inputTokens: input, outputTokens: output, cachedTokens: cached, outcome };
-  const prefill = String(prefillWorker ?? 'no worker');
-  const decode = String(decodeWorker ?? prefillWorker ?? 'no worker');
-  const phase = (name: string, start: unknown, end: unknown, worker: string | null): void => {
-    if (typeof start !== 'number' || typeof end !== 'number') return;
-    writer.slice('requests', track, name, start, end, args);
-    if (worker !== null) writer.slice(worker, track, name, start, end, args);
+    reason,
   };
-  phase('queue', arrival, prefillStart, null);
-  if (Number(computing) > Number(prefillStart)) phase('KV fetch', prefillStart, computing, prefill);
-  phase('prefill', computing, prefillEnd, prefill);
-  phase('wait for transfer', prefillEnd, transferStart, null);
-  phase('KV transfer', transferStart, transferEnd, null);
-  const arrived = typeof transferEnd === 'number' ? transferEnd : prefillEnd;
-  // Where TTFT ends with the prefill, the first token is there before its KV has moved.
-  const isPrefills = Number(firstToken) < Number(arrived);
-  if (!isPrefills) phase('first decode', arrived, firstToken, decode);
-  phase('decode', isPrefills ? arrived : firstToken, lastToken, decode);
-  if (typeof arrival === 'number') writer.instant('requests', track, 'arrival', arrival, args);
-  if (typeof transferStart === 'number' && typeof transferEnd === 'number' && prefill !== decode) {
+  const phase: PhaseSink = (name, startNs, endNs, worker) => {
+    if (startNs === null || endNs === null) return;
+    writer.slice('requests', track, name, startNs, endNs, args);
+    if (worker !== null) writer.slice(worker, track, name, startNs, endNs, args);
+  };
+  writer.instant('requests', track, 'arrival', arrival_ns, args);
+  // Of earlier attempts no times are kept.
+  const isLater = attempts > 1 && queued_ns !== null;
+  if (isLater) phase('earlier attempts', arrival_ns, queued_ns, null);
+  writePhases(request, isLater ? queued_ns : arrival_ns, phase);
+  const [prefill, decode] = [request.prefill_worker, request.decode_worker];
+  if (request.transfer_start_ns !== null && request.transfer_end_ns !== null && prefill !== null && decode !== null && prefill !== decode) {
     writer.arrow(
-      Number(id),
+      request_id,
       'KV',
-      { process: prefill, thread: track, timeNs: Number(prefillEnd) },
-      { process: decode, thread: track, timeNs: transferEnd },
+      { process: prefill, thread: track, timeNs: request.prefill_end_ns ?? request.transfer_start_ns },
+      { process: decode, thread: track, timeNs: request.transfer_end_ns },
     );
   }
+  if (outcome !== 'completed' && end_ns !== null) writer.instant('requests', track, `${outcome} (${reason})`, end_ns, args);
+}
+
+/** Takes a phase and the worker it was at; those of which an end is missing are none. */
+type PhaseSink = (name: string, startNs: number | null, endNs: number | null, worker: string | null) => void;
+
+/** The phases of a request's last attempt. What was under way when it failed ends with it. */
+function writePhases(request: TracedRequest, startNs: number, phase: PhaseSink): void {
+  const { prefill_start_ns, computing_ns, prefill_end_ns, transfer_start_ns, transfer_end_ns, first_token_ns, last_token_ns } = request;
+  const prefill = request.prefill_worker;
+  const decode = request.decode_worker ?? prefill;
+  phase('queue', startNs, prefill_start_ns, null);
+  if (Number(computing_ns) > Number(prefill_start_ns)) phase('KV fetch', prefill_start_ns, computing_ns, prefill);
+  phase('prefill', computing_ns, prefill_end_ns, prefill);
+  phase('wait for transfer', prefill_end_ns, transfer_start_ns, null);
+  phase('KV transfer', transfer_start_ns, transfer_end_ns, null);
+  const endNs = last_token_ns ?? request.end_ns;
+  if (prefill_end_ns === null) {
+    // Its frontend hears of a prefill at the end: before, it may have begun.
+    if (prefill_start_ns === null) phase(prefill === null ? 'queue' : 'queue or prefill', startNs, endNs, prefill);
+    else phase('prefill', computing_ns, endNs, prefill);
+    return;
+  }
+  const arrivedNs = transfer_end_ns ?? (hasDecoded(request) ? prefill_end_ns : null);
+  if (arrivedNs === null) {
+    // It hears of a transfer with the first token that the decode engine makes.
+    phase(first_token_ns === null ? 'handover or first decode' : 'handover or decode', prefill_end_ns, endNs, request.decode_worker);
+    return;
+  }
+  // Where TTFT ends with the prefill, the first token is there before its KV has moved.
+  const isPrefills = first_token_ns !== null && first_token_ns < arrivedNs;
+  if (!isPrefills) phase('first decode', arrivedNs, first_token_ns ?? endNs, decode);
+  phase('decode', isPrefills ? arrivedNs : first_token_ns, endNs, decode);
+}
+
+/** Whether a request whose KV did not move is known to have come to tokens that a decode engine makes. */
+function hasDecoded({ prefill_worker, decode_worker, prefill_end_ns, first_token_ns, last_token_ns }: TracedRequest): boolean {
+  if (last_token_ns !== null) return true;
+  return first_token_ns !== null && (decode_worker === prefill_worker || first_token_ns > Number(prefill_end_ns));
 }
