@@ -1,5 +1,6 @@
 import type { PolicySpec } from '@braess/control';
 import {
+  type AttentionDivision,
   type Catalogue,
   createLinear,
   createPolynomial,
@@ -22,6 +23,7 @@ export interface GroupPlan {
   readonly name: string;
   readonly role: ServingGroup['role'];
   readonly tensorParallel: number;
+  readonly attention: AttentionDivision;
   readonly blockTokens: number;
   readonly maxSequences: number;
   readonly maxBatchedTokens: number;
@@ -51,7 +53,8 @@ export interface GroupPlan {
 
 /** KV bytes of one token, over all GPUs of an engine. */
 export function kvBytesPerToken({ kvBytesPerTokenPerGpu, tensorParallel }: GroupPlan): number {
-  return kvBytesPerTokenPerGpu * tensorParallel;
+  // Whole, also where it was divided by three.
+  return Math.round(kvBytesPerTokenPerGpu * tensorParallel);
 }
 
 /** What engines are made of, and where profiles of them are looked up. */
@@ -67,13 +70,14 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
   const { gpu, model } = parts;
   const group = scenario.serving[index] as ServingGroup;
   const { weightPrecision, kvPrecision } = scenario.model;
-  const { tensorParallel, blockTokens } = group;
+  const { tensorParallel, attention, blockTokens } = group;
   const path = ['serving', index];
   try {
     const capacity = kvCapacity({
       gpu,
       model,
       tensorParallel,
+      attention,
       weightPrecision,
       kvPrecision,
       blockTokens,
@@ -86,6 +90,7 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
       name: group.name ?? `${group.role}${index}`,
       role: group.role,
       tensorParallel,
+      attention,
       blockTokens,
       maxSequences: group.maxSequences,
       maxBatchedTokens: group.maxBatchedTokens,
@@ -154,10 +159,10 @@ function timingOf(
         ? profileFor(catalogue, gpu.name, model.name)
         : named(read, catalogue.profiles, [...path, 'profile'], timing.profile, 'engine profile');
     const { weightPrecision, kvPrecision } = scenario.model;
-    const { tensorParallel } = group;
+    const { tensorParallel, attention } = group;
     return {
-      timing: createRoofline({ gpu, model, profile, tensorParallel, weightPrecision, kvPrecision }),
-      timingSource: `roofline, engine profile ${profile.name}`,
+      timing: createRoofline({ gpu, model, profile, tensorParallel, attention, weightPrecision, kvPrecision }),
+      timingSource: `roofline, engine profile ${profile.name}${attention === 'data-parallel' ? ', data-parallel attention' : ''}`,
     };
   }
   try {

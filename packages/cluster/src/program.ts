@@ -39,7 +39,7 @@ import { poaActorKind } from './poa-actor.js';
 import { poaActorOptions } from './poa-plan.js';
 import { decodeStageOptions, oracleHealth, queueOptions } from './router-options.js';
 import { ServerTiers, storageNodeOf } from './server-tiers.js';
-import { topologyOf } from './topology-plan.js';
+import { movesApart, topologyOf } from './topology-plan.js';
 
 /** What every thread builds the cluster from: plain data. */
 export interface ClusterParameters {
@@ -386,16 +386,25 @@ class ClusterBuilder {
 }
 
 /**
- * Nodes of the topology where an engine, by actor id, sends and receives KV: its first GPU for all, or each with its part. Outside of the builder: actors keep
- * it, and with a function of the builder's own they would keep all that was declared.
+ * Nodes of the topology where an engine, by actor id, sends and receives the KV of a request: its first GPU for all, each with its part, or with data-parallel
+ * attention the one that keeps the request. Outside of the builder: actors keep it, and with a function of the builder's own they would keep all that was declared.
  */
-function nodesOfEngines(plan: ClusterPlan, entries: readonly EngineEntry[]): (engine: number) => readonly number[] {
-  const apart = plan.scenario.cluster.fabric.shards === 'per-gpu';
-  const nodes = new Map<number, readonly number[]>();
-  return (engine) => {
+function nodesOfEngines(plan: ClusterPlan, entries: readonly EngineEntry[]): (engine: number, request: number) => readonly number[] {
+  const apart = movesApart(plan.scenario);
+  const choices = new Map<number, readonly (readonly number[])[]>();
+  return (engine, request) => {
     // Ids are there only when all is declared.
-    if (nodes.size === 0)
-      for (const [index, { gpus }] of plan.engines.entries()) nodes.set(entries[index]!.actor.id, apart ? gpus : gpus.slice(0, 1));
-    return nodes.get(engine) as readonly number[];
+    if (choices.size === 0)
+      for (const [index, { gpus, group }] of plan.engines.entries()) {
+        const isDataParallel = plan.groups[group]!.attention === 'data-parallel';
+        choices.set(entries[index]!.actor.id, isDataParallel ? gpus.map((gpu) => [gpu]) : [apart ? gpus : gpus.slice(0, 1)]);
+      }
+    const nodes = choices.get(engine) as readonly (readonly number[])[];
+    return nodes[nodes.length === 1 ? 0 : rankOf(request, nodes.length)] as readonly number[];
   };
+}
+
+/** By hash (Knuth, multiplicative): requests that routing deals out in turn would meet on few ranks. */
+function rankOf(request: number, ranks: number): number {
+  return (Math.imul(request, 0x9e3779b1) >>> 8) % ranks;
 }

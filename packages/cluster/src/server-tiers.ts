@@ -16,7 +16,7 @@ export interface TierSetting {
   /** Who takes the transfers from a node, where each has an actor of its own (chunk fidelity). */
   readonly endpointOf: ((node: number) => number) | undefined;
   /** Nodes of the topology of an engine, by actor id. */
-  readonly nodesOf: (engine: number) => readonly number[];
+  readonly nodesOf: (engine: number, request: number) => readonly number[];
   /** Node of the network storage, -1 without. */
   readonly storageNode: number;
   readonly evictionOf: (tier: 'g2' | 'g3' | 'g4') => CachePolicy;
@@ -173,9 +173,9 @@ export class ServerTiers {
     if (actor === (this.#g4 as ActorReference).id) return storageNode;
     if (this.#nodeOfTier.size === 0) {
       for (const { tiers, workers } of this.#ofServer.values())
-        for (const tier of tiers) this.#nodeOfTier.set(tier.id, nodesOf((workers[0] as ActorReference).id)[0]!);
+        for (const tier of tiers) this.#nodeOfTier.set(tier.id, nodesOf((workers[0] as ActorReference).id, 0)[0]!);
     }
-    return this.#nodeOfTier.get(actor) ?? nodesOf(actor)[0]!;
+    return this.#nodeOfTier.get(actor) ?? nodesOf(actor, 0)[0]!;
   }
 
   /** What one engine gets from storage when nothing else moves: its NIC, or the storage's link. */

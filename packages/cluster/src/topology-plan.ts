@@ -29,7 +29,7 @@ const interZoneBytesPerSecond = 50e9;
  *
  * The GPUs of a tensor-parallel group move their parts of the KV side by side, each over its own NIC. One flow stands for all of them, so the links
  * of `bond` neighbouring GPUs (the largest number that divides every group) are drawn as one of their summed rate: sums over a port, a leaf or a
- * core come out the same. Where the scenario gives nicsPerServer, or moves the parts one by one, NICs and links are drawn as they are.
+ * core come out the same. Where the scenario gives nicsPerServer, or parts move one by one, NICs and links are drawn as they are.
  */
 export function topologySpecOf(scenario: Scenario, gpu: GpuSpec): TopologySpec {
   const { cluster, kvTiers } = scenario;
@@ -39,7 +39,7 @@ export function topologySpecOf(scenario: Scenario, gpu: GpuSpec): TopologySpec {
     bytesPerSecond,
     latencyNs: topology.latencyNs[name] ?? defaultLatencyNs[name],
   });
-  const bond = topology.nicsPerServer === undefined && cluster.fabric.shards === 'aggregate' ? bondOf(scenario) : 1;
+  const bond = topology.nicsPerServer === undefined && !movesApart(scenario) ? bondOf(scenario) : 1;
   const nics = topology.nicsPerServer ?? cluster.gpusPerServer / bond;
   const nicRate = (given.nic ?? gpu.nicBytesPerSecond) * bond;
   const server: ServerSpec = {
@@ -98,6 +98,11 @@ export function topologyOf(spec: TopologySpec): Topology {
     builtTopologies.set(spec, topology);
   }
   return topology;
+}
+
+/** Whether every GPU sends and receives KV by itself: as asked, or because some keep requests of their own. */
+export function movesApart({ cluster, serving }: Scenario): boolean {
+  return cluster.fabric.shards === 'per-gpu' || serving.some(({ attention }) => attention === 'data-parallel');
 }
 
 /** Greatest number of GPUs that divides every tensor-parallel group, within a server. */

@@ -151,6 +151,15 @@ const cases: Record<string, Case> = {
   'serving.placement': { set: 'serving[0].placement=spread' },
   'serving.role': { ground: ['serving=[{count: 2}, {count: 2}]'], set: 'serving=[{count: 2, role: prefill}, {count: 2, role: decode}]' },
   'serving.tensorParallel': { ground: ['cluster.gpusPerServer=4', 'cluster.racksPerPod=3'], set: 'serving[0].tensorParallel=2' },
+  'serving.attention': {
+    ground: [
+      'cluster.gpusPerServer=4',
+      'cluster.racksPerPod=3',
+      'model={name: Qwen3-30B-A3B, weightPrecision: fp8}',
+      'serving[0].tensorParallel=2',
+    ],
+    set: 'serving[0].attention=data-parallel',
+  },
   'serving.blockTokens': {
     set: 'serving=[{count: 2, role: prefill, blockTokens: 32}, {count: 2, role: decode, blockTokens: 32}]',
     ground: ['serving=[{count: 2, role: prefill}, {count: 2, role: decode}]', reuse[2] as string],

@@ -63,6 +63,20 @@ export interface ModelSpec {
   sources: Record<string, string>;
 }
 
+/**
+ * How the GPUs of an engine divide attention. `tensor-parallel`: each has its share of the heads (and of every other matrix). `data-parallel`: each keeps
+ * the KV of its own sequences whole, and all weights but those of the routed experts, which are spread over the GPUs (vLLM's data-parallel attention
+ * with expert parallelism, SGLang's `enable-dp-attention`). Load is taken as even over the GPUs.
+ */
+export type AttentionDivision = 'tensor-parallel' | 'data-parallel';
+
+/** The GPUs of one engine and how they share its model. */
+export interface EngineDivision {
+  readonly tensorParallel: number;
+  /** Default `tensor-parallel`. */
+  readonly attention?: AttentionDivision;
+}
+
 /** GPUs, models and engine profiles by name. */
 export interface Catalogue {
   gpus: Map<string, GpuSpec>;

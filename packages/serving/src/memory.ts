@@ -1,4 +1,4 @@
-import { type GpuSpec, type ModelSpec, type Precision, precisionBytes } from './catalogue.js';
+import { type EngineDivision, type GpuSpec, type ModelSpec, type Precision, precisionBytes } from './catalogue.js';
 
 /** Share of the GPU memory an engine may use; vLLM's default for `gpu_memory_utilization`. */
 export const defaultMemoryUtilisation = 0.9;
@@ -18,10 +18,9 @@ export interface KvCapacity {
   tokens: number;
 }
 
-export interface KvCapacityOptions {
+export interface KvCapacityOptions extends EngineDivision {
   gpu: GpuSpec;
   model: ModelSpec;
-  tensorParallel: number;
   weightPrecision: Precision;
   kvPrecision: Precision;
   blockTokens: number;
@@ -36,8 +35,12 @@ export function kvBytesPerToken(model: ModelSpec, precision: Precision): number 
   return model.layers * kvNumbersPerLayer(model, model.keyValueHeads) * precisionBytes[precision];
 }
 
-/** KV bytes of one token that each GPU of the group keeps: heads are split, duplicated once there are fewer heads than ranks; MLA is replicated. */
-export function kvBytesPerTokenPerGpu(model: ModelSpec, precision: Precision, tensorParallel: number): number {
+/**
+ * KV bytes of one token that each GPU of the group keeps: heads are split, duplicated once there are fewer heads than ranks; MLA is replicated. With
+ * data-parallel attention a token lies whole on one of the GPUs: this is the mean.
+ */
+export function kvBytesPerTokenPerGpu(model: ModelSpec, precision: Precision, { tensorParallel, attention }: EngineDivision): number {
+  if (attention === 'data-parallel') return kvBytesPerToken(model, precision) / tensorParallel;
   return model.layers * kvNumbersPerLayer(model, keyValueHeadsPerGpu(model, tensorParallel)) * precisionBytes[precision];
 }
 
@@ -82,7 +85,12 @@ export interface ParameterCounts {
   vocabularyMatrices: number;
 }
 
-export function parameterCounts(model: ModelSpec, tensorParallel: number): ParameterCounts {
+export function parameterCounts(model: ModelSpec, { tensorParallel, attention: division }: EngineDivision): ParameterCounts {
+  if (division === 'data-parallel') {
+    checkExpertDivision(model, tensorParallel);
+    const whole = parameterCounts(model, { tensorParallel: 1 });
+    return { ...whole, shardedLinear: 0, replicatedPerGpu: whole.shardedLinear + whole.replicatedPerGpu };
+  }
   const attention = model.mla !== null ? latentParameters(model, model.mla) : groupedParameters(model, tensorParallel);
   const moe = model.moe;
   const expertLayers = moe === null ? 0 : model.layers - moe.denseLayers;
@@ -97,6 +105,15 @@ export function parameterCounts(model: ModelSpec, tensorParallel: number): Param
     vocabularyMatrix: model.vocabulary * model.hidden,
     vocabularyMatrices: model.tiedEmbeddings ? 1 : 2,
   };
+}
+
+function checkExpertDivision({ name, moe }: ModelSpec, gpus: number): void {
+  if (moe === null)
+    throw new Error(
+      `${name} has no experts to spread over ${gpus} GPUs with data-parallel attention; use tensor-parallel, or more engines`,
+    );
+  if (moe.experts % gpus !== 0)
+    throw new Error(`${name}: ${gpus} GPUs do not divide its ${moe.experts} experts; with data-parallel attention choose a divisor`);
 }
 
 function groupedParameters(model: ModelSpec, tensorParallel: number): { sharded: number; replicated: number } {
@@ -115,9 +132,10 @@ function latentParameters(model: ModelSpec, mla: LatentShape): { sharded: number
 
 type LatentShape = NonNullable<ModelSpec['mla']>;
 
-/** Bytes of weights on each GPU of a tensor-parallel group; embeddings and the output head stay at 16 bit, as published FP8 and FP4 checkpoints have them. */
-export function weightBytesPerGpu(model: ModelSpec, precision: Precision, tensorParallel: number): number {
-  const counts = parameterCounts(model, tensorParallel);
+/** Bytes of weights on each GPU of an engine; embeddings and the output head stay at 16 bit, as published FP8 and FP4 checkpoints have them. */
+export function weightBytesPerGpu(model: ModelSpec, precision: Precision, division: EngineDivision): number {
+  const { tensorParallel } = division;
+  const counts = parameterCounts(model, division);
   const experts = model.moe === null ? 0 : counts.expertLayers * model.moe.experts * counts.expert;
   const linear = (counts.shardedLinear + experts) / tensorParallel + counts.replicatedPerGpu;
   return linear * precisionBytes[precision] + (counts.vocabularyMatrices * counts.vocabularyMatrix * precisionBytes.bf16) / tensorParallel;
@@ -131,8 +149,8 @@ export function kvCapacity(options: KvCapacityOptions): KvCapacity {
   if (!(utilisation > 0 && utilisation <= 1)) throw new Error(`memory utilisation is ${utilisation}; must be above 0 and at most 1`);
   if (!Number.isSafeInteger(blockTokens) || blockTokens < 1)
     throw new Error(`block size is ${blockTokens} tokens; must be a positive integer`);
-  const weights = weightBytesPerGpu(model, weightPrecision, tensorParallel);
-  const perToken = kvBytesPerTokenPerGpu(model, kvPrecision, tensorParallel);
+  const weights = weightBytesPerGpu(model, weightPrecision, options);
+  const perToken = kvBytesPerTokenPerGpu(model, kvPrecision, options);
   const usable = gpu.hbmBytes * utilisation;
   const free = usable - weights - reserveBytes;
   const setting = `${model.name} with ${weightPrecision} weights on ${tensorParallel} x ${gpu.name}`;

@@ -1,4 +1,4 @@
-import { type GpuSpec, type ModelSpec, type Precision, precisionBytes } from './catalogue.js';
+import { type EngineDivision, type GpuSpec, type ModelSpec, type Precision, precisionBytes } from './catalogue.js';
 import type { EngineProfile } from './catalogue-parse.js';
 import { kvBytesPerTokenPerGpu, parameterCounts } from './memory.js';
 import { type DecodeCurve, maximumStretchPasses, type PassShape } from './timing.js';
@@ -14,8 +14,12 @@ export interface RooflineTiming {
   launchPassNs: number;
   hostSequenceNs: number;
   prefillPassNs: number;
+  /** GPUs that keep sequences of their own (data-parallel attention), else 1. Times of tokens and contexts are those of one of them. */
+  ranks: number;
   /** Linear layers, FLOPs of one token. */
   tokenNs: number;
+  /** The part of it that all GPUs share although they keep sequences of their own: routed experts. */
+  sharedTokenNs: number;
   tileTokens: number;
   /** Linear layers, reading all weights but those of routed experts. */
   weightNs: number;
@@ -36,18 +40,18 @@ export interface RooflineTiming {
   collectiveTokenNs: number;
 }
 
-export interface RooflineOptions {
+export interface RooflineOptions extends EngineDivision {
   gpu: GpuSpec;
   model: ModelSpec;
   profile: EngineProfile;
-  tensorParallel: number;
   weightPrecision: Precision;
   kvPrecision: Precision;
 }
 
 export function createRoofline(options: RooflineOptions): RooflineTiming {
   const { gpu, model, profile, tensorParallel, weightPrecision } = options;
-  const counts = parameterCounts(model, tensorParallel);
+  const isDataParallel = options.attention === 'data-parallel' && tensorParallel > 1;
+  const counts = parameterCounts(model, options);
   const moe = model.moe;
   const linear = counts.shardedLinear / tensorParallel + counts.replicatedPerGpu;
   const routed = moe === null ? 0 : (counts.expertLayers * counts.expert) / tensorParallel;
@@ -55,13 +59,16 @@ export function createRoofline(options: RooflineOptions): RooflineTiming {
   const gemmRate = gemmFlops(gpu, profile, weightPrecision);
   const headParameters = counts.vocabularyMatrix / tensorParallel;
   const attention = attentionTerms(options);
+  const experts = routed * (moe?.expertsPerToken ?? 0);
   return {
     kind: 'roofline',
     hostPassNs: profile.hostPassUs * 1e3,
     launchPassNs: profile.launchPassUs * 1e3,
     hostSequenceNs: profile.hostSequenceUs * 1e3,
     prefillPassNs: profile.prefillPassUs * 1e3,
-    tokenNs: ((2 * (linear + routed * (moe?.expertsPerToken ?? 0))) / gemmRate) * 1e9,
+    ranks: isDataParallel ? tensorParallel : 1,
+    tokenNs: ((2 * (isDataParallel ? linear : linear + experts)) / gemmRate) * 1e9,
+    sharedTokenNs: isDataParallel ? ((2 * experts) / gemmRate) * 1e9 : 0,
     tileTokens: profile.gemmTileTokens,
     weightNs: ((linear * precisionBytes[weightPrecision] + headParameters * precisionBytes.bf16) / weightRate) * 1e9,
     expertNs: ((routed * precisionBytes[weightPrecision]) / weightRate) * 1e9,
@@ -69,7 +76,7 @@ export function createRoofline(options: RooflineOptions): RooflineTiming {
     expertsPerToken: moe?.expertsPerToken ?? 0,
     sampleNs: ((2 * headParameters) / (gpu.denseFlops.bf16 * profile.gemm16Efficiency)) * 1e9,
     ...attention,
-    ...collectiveTerms(gpu, model, profile, tensorParallel),
+    ...(isDataParallel ? exchangeTerms(options) : collectiveTerms(options)),
   };
 }
 
@@ -78,10 +85,12 @@ export function createRoofline(options: RooflineOptions): RooflineTiming {
  * multiply-add). MLA decodes in the compressed space: 2 x heads x (2 rank + rope) FLOPs for each token of context, which can exceed its few bytes.
  */
 function attentionTerms(options: RooflineOptions): Pick<RooflineTiming, 'contextNs' | 'pairNs' | 'prefillContextNs'> {
-  const { gpu, model, profile, tensorParallel, kvPrecision } = options;
-  const heads = model.attentionHeads / tensorParallel;
+  const { gpu, model, profile, kvPrecision } = options;
+  // Of a GPU's own sequences it has the whole.
+  const division = options.attention === 'data-parallel' ? { tensorParallel: 1 } : options;
+  const heads = model.attentionHeads / division.tensorParallel;
   const attentionRate = gpu.denseFlops.bf16 * profile.attentionEfficiency;
-  const kvBytes = kvBytesPerTokenPerGpu(model, kvPrecision, tensorParallel);
+  const kvBytes = kvBytesPerTokenPerGpu(model, kvPrecision, division);
   const readNs = (kvBytes / (gpu.hbmBytesPerSecond * profile.kvEfficiency)) * 1e9;
   const mla = model.mla;
   const pairFlops = mla === null ? 4 * model.headSize : 2 * (model.headSize + mla.ropeHeadSize + mla.valueHeadSize);
@@ -93,20 +102,39 @@ function attentionTerms(options: RooflineOptions): Pick<RooflineTiming, 'context
   };
 }
 
-/** Two ring all-reduces a layer: each GPU sends 2 (n - 1) / n of the 16-bit activations (Patarasuk, Yuan 2009), over PCIe where there is no NVLink. */
-function collectiveTerms(
-  gpu: GpuSpec,
-  model: ModelSpec,
-  profile: EngineProfile,
-  tensorParallel: number,
-): Pick<RooflineTiming, 'collectivePassNs' | 'collectiveTokenNs'> {
+/** Two ring all-reduces a layer: each GPU sends 2 (n - 1) / n of the 16-bit activations (Patarasuk, Yuan 2009). */
+function collectiveTerms(options: RooflineOptions): CollectiveTerms {
+  const { model, profile, tensorParallel } = options;
   if (tensorParallel === 1) return { collectivePassNs: 0, collectiveTokenNs: 0 };
-  const rate = (gpu.nvlinkBytesPerSecond > 0 ? gpu.nvlinkBytesPerSecond : gpu.pcieBytesPerSecond) * profile.collectiveEfficiency;
+  const rate = collectiveRate(options);
   const tokenBytes = model.hidden * precisionBytes.bf16 * ((2 * (tensorParallel - 1)) / tensorParallel);
   return {
     collectivePassNs: 2 * model.layers * profile.collectiveLatencyUs * 1e3,
     collectiveTokenNs: ((2 * model.layers * tokenBytes) / rate) * 1e9,
   };
+}
+
+/**
+ * Two exchanges a layer of experts: a token goes to each GPU that has one of its experts (8 bit) and comes back (16 bit), as in DeepSeek-V3 (arXiv:2412.19437, section
+ * 3.3). Of the other GPUs that is (n - 1)(1 - (1 - 1/n)^chosen) on average; each GPU sends for its own tokens.
+ */
+function exchangeTerms(options: RooflineOptions): CollectiveTerms {
+  const { model, profile, tensorParallel } = options;
+  const { expertLayers } = parameterCounts(model, options);
+  if (tensorParallel === 1) return { collectivePassNs: 0, collectiveTokenNs: 0 };
+  const reached = (tensorParallel - 1) * (1 - Math.exp((model.moe?.expertsPerToken ?? 0) * Math.log(1 - 1 / tensorParallel)));
+  const tokenBytes = reached * model.hidden * (precisionBytes.fp8 + precisionBytes.bf16);
+  return {
+    collectivePassNs: 2 * expertLayers * profile.collectiveLatencyUs * 1e3,
+    collectiveTokenNs: ((expertLayers * tokenBytes) / collectiveRate(options)) * 1e9,
+  };
+}
+
+type CollectiveTerms = Pick<RooflineTiming, 'collectivePassNs' | 'collectiveTokenNs'>;
+
+/** Over PCIe where there is no NVLink. */
+function collectiveRate({ gpu, profile }: RooflineOptions): number {
+  return (gpu.nvlinkBytesPerSecond > 0 ? gpu.nvlinkBytesPerSecond : gpu.pcieBytesPerSecond) * profile.collectiveEfficiency;
 }
 
 /** Weights in a precision the GPU cannot multiply are widened first, so the 16-bit rate holds. */
@@ -117,9 +145,10 @@ function gemmFlops(gpu: GpuSpec, profile: EngineProfile, precision: Precision): 
 }
 
 export function rooflineCurve(timing: RooflineTiming, sequences: number, contextTokens: number, curve: DecodeCurve): void {
-  const fixed = timing.hostPassNs + sequences * (timing.hostSequenceNs + timing.collectiveTokenNs) + timing.collectivePassNs;
-  curve.c0Ns = fixed + linearNs(timing, sequences, sequences) + contextTokens * timing.contextNs;
-  curve.c1Ns = sequences * timing.contextNs;
+  const own = share(timing, sequences, sequences);
+  const fixed = timing.hostPassNs + own * (timing.hostSequenceNs + timing.collectiveTokenNs) + timing.collectivePassNs;
+  curve.c0Ns = fixed + linearNs(timing, own, sequences, sequences) + share(timing, contextTokens, sequences) * timing.contextNs;
+  curve.c1Ns = own * timing.contextNs;
   curve.c2Ns = 0;
   curve.validPasses = maximumStretchPasses;
   if (curve.c0Ns >= timing.launchPassNs) return;
@@ -130,25 +159,36 @@ export function rooflineCurve(timing: RooflineTiming, sequences: number, context
 }
 
 export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): number {
-  const tokens = shape.decodeSequences + shape.prefillTokens;
+  const { decodeSequences, prefillSequences } = shape;
+  const tokens = decodeSequences + shape.prefillTokens;
+  // The GPU with most to do has prompts beside its decodes: they are dealt out one by one.
+  const ownTokens = share(timing, decodeSequences, decodeSequences) + share(timing, shape.prefillTokens, prefillSequences);
   const host =
     timing.hostPassNs +
-    (shape.decodeSequences + shape.prefillSequences) * timing.hostSequenceNs +
+    (share(timing, decodeSequences, decodeSequences) + share(timing, prefillSequences, prefillSequences)) * timing.hostSequenceNs +
     (shape.prefillTokens > 0 ? timing.prefillPassNs : 0);
-  const prefillAttention = Math.max(shape.prefillPairs * timing.pairNs, shape.prefillContextTokens * timing.prefillContextNs);
+  const prefillAttention = Math.max(
+    share(timing, shape.prefillPairs, prefillSequences) * timing.pairNs,
+    share(timing, shape.prefillContextTokens, prefillSequences) * timing.prefillContextNs,
+  );
   return Math.max(
     timing.launchPassNs,
     host +
-      linearNs(timing, tokens, shape.decodeSequences + shape.prefillSampled) +
-      shape.decodeContextTokens * timing.contextNs +
+      linearNs(timing, ownTokens, tokens, decodeSequences + shape.prefillSampled) +
+      share(timing, shape.decodeContextTokens, decodeSequences) * timing.contextNs +
       prefillAttention +
       timing.collectivePassNs +
-      tokens * timing.collectiveTokenNs,
+      ownTokens * timing.collectiveTokenNs,
   );
 }
 
-function linearNs(timing: RooflineTiming, tokens: number, sampled: number): number {
-  const compute = paddedTokens(tokens, timing.tileTokens) * timing.tokenNs + sampled * timing.sampleNs;
+/** Of what so many sequences bring, the part of the GPU that has most of them: where GPUs keep sequences of their own, as even as these can be dealt out. */
+function share(timing: RooflineTiming, amount: number, sequences: number): number {
+  return timing.ranks === 1 || sequences === 0 ? amount : (amount / sequences) * Math.ceil(sequences / timing.ranks);
+}
+
+function linearNs(timing: RooflineTiming, ownTokens: number, tokens: number, sampled: number): number {
+  const compute = paddedTokens(ownTokens, timing.tileTokens) * timing.tokenNs + tokens * timing.sharedTokenNs + sampled * timing.sampleNs;
   return Math.max(compute, timing.weightNs + expectedExperts(timing.experts, timing.expertsPerToken, tokens) * timing.expertNs);
 }
 

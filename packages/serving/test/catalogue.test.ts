@@ -33,11 +33,11 @@ describe('KV bytes of a token at 16 bit', () => {
   }
 
   it('splits KV heads over ranks, duplicates them beyond their number, replicates MLA', () => {
-    expect(kvBytesPerTokenPerGpu(modelNamed(catalogue, 'Llama-3.1-70B'), 'bf16', 4)).toBe(327_680 / 4);
-    expect(kvBytesPerTokenPerGpu(modelNamed(catalogue, 'Qwen3-235B-A22B'), 'bf16', 4)).toBe(192_512 / 4);
-    expect(kvBytesPerTokenPerGpu(modelNamed(catalogue, 'Qwen3-235B-A22B'), 'bf16', 8)).toBe(192_512 / 4);
-    expect(kvBytesPerTokenPerGpu(modelNamed(catalogue, 'DeepSeek-R1'), 'bf16', 8)).toBe(70_272);
-    expect(() => kvBytesPerTokenPerGpu(modelNamed(catalogue, 'Llama-3.1-70B'), 'bf16', 3)).toThrow(
+    expect(kvBytesPerTokenPerGpu(modelNamed(catalogue, 'Llama-3.1-70B'), 'bf16', { tensorParallel: 4 })).toBe(327_680 / 4);
+    expect(kvBytesPerTokenPerGpu(modelNamed(catalogue, 'Qwen3-235B-A22B'), 'bf16', { tensorParallel: 4 })).toBe(192_512 / 4);
+    expect(kvBytesPerTokenPerGpu(modelNamed(catalogue, 'Qwen3-235B-A22B'), 'bf16', { tensorParallel: 8 })).toBe(192_512 / 4);
+    expect(kvBytesPerTokenPerGpu(modelNamed(catalogue, 'DeepSeek-R1'), 'bf16', { tensorParallel: 8 })).toBe(70_272);
+    expect(() => kvBytesPerTokenPerGpu(modelNamed(catalogue, 'Llama-3.1-70B'), 'bf16', { tensorParallel: 3 })).toThrow(
       /tensor parallel 3 .*64 attention heads/,
     );
   });
@@ -75,7 +75,7 @@ describe('parameters and memory', () => {
     expect(published.map(([name]) => name)).toEqual([...catalogue.models.keys()]);
     for (const [name, total, tolerance = 0.01] of published) {
       const model = modelNamed(catalogue, name);
-      const counts = parameterCounts(model, 1);
+      const counts = parameterCounts(model, { tensorParallel: 1 });
       const experts = counts.expertLayers * (model.moe?.experts ?? 0) * counts.expert;
       const sum = counts.shardedLinear + counts.replicatedPerGpu + experts + counts.vocabularyMatrices * counts.vocabularyMatrix;
       expect(Math.abs(sum / total - 1), name).toBeLessThan(tolerance);
@@ -126,7 +126,9 @@ describe('parameters and memory', () => {
 
   it('keeps weight and KV precision apart', () => {
     const model = modelNamed(catalogue, 'Llama-3.1-70B');
-    expect(weightBytesPerGpu(model, 'fp8', 4)).toBeLessThan(0.52 * weightBytesPerGpu(model, 'bf16', 4));
+    expect(weightBytesPerGpu(model, 'fp8', { tensorParallel: 4 })).toBeLessThan(
+      0.52 * weightBytesPerGpu(model, 'bf16', { tensorParallel: 4 }),
+    );
     const options = { gpu: gpuNamed(catalogue, 'H100'), model, tensorParallel: 4, weightPrecision: 'fp8', blockTokens: 64 } as const;
     const ratio = kvCapacity({ ...options, kvPrecision: 'fp8' }).blocks / kvCapacity({ ...options, kvPrecision: 'bf16' }).blocks;
     expect(Math.abs(ratio - 2)).toBeLessThan(0.001);

@@ -121,7 +121,7 @@ describe('the configuration of a checkpoint', () => {
   for (const [name, { config, parameters, kvBytes }] of Object.entries(published)) {
     it(`${name}: ${parameters / 1e9} billion parameters, ${kvBytes} bytes of KV a token`, () => {
       const model = modelOf(config);
-      const counts = parameterCounts(model, 1);
+      const counts = parameterCounts(model, { tensorParallel: 1 });
       const experts = counts.expertLayers * (model.moe?.experts ?? 0) * counts.expert;
       const sum = counts.shardedLinear + counts.replicatedPerGpu + experts + counts.vocabularyMatrices * counts.vocabularyMatrix;
       expect(Math.abs(sum / parameters - 1)).toBeLessThan(0.01);

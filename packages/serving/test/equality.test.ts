@@ -151,6 +151,7 @@ const table = importDynamoProfile(
 
 const timings: [string, () => TimingModel][] = [
   ['roofline', () => plainTiming()],
+  ['roofline of GPUs with sequences of their own', () => plainTiming({ ranks: 4, sharedTokenNs: 300 })],
   ['roofline that grows past its launches', () => plainTiming({ launchPassNs: 7_150_000 })],
   ['polynomial', () => createPolynomial(480)],
   ['polynomial with its floor in reach', () => ({ ...createPolynomial(480), decodeFloorMs: 12 })],

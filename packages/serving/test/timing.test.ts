@@ -31,6 +31,7 @@ const profile = {
 
 const timings: [string, () => TimingModel][] = [
   ['roofline', () => plainTiming()],
+  ['roofline of GPUs with sequences of their own', () => plainTiming({ ranks: 4, sharedTokenNs: 300 })],
   ['polynomial', () => createPolynomial(100_000)],
   ['table', () => importDynamoProfile(profile, 'test')],
 ];

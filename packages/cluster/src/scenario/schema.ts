@@ -154,6 +154,12 @@ const evictionSchema = {
 
 const engineSchema = {
   tensorParallel: count('GPUs of one engine').default(1),
+  attention: z
+    .enum(['tensor-parallel', 'data-parallel'])
+    .default('tensor-parallel')
+    .describe(
+      'data-parallel: each GPU keeps the KV of its own sequences and all weights but the experts, which are spread over the GPUs (mixtures of experts)',
+    ),
   blockTokens: count('Tokens of a KV block').default(16),
   maxSequences: count('Most sequences in a pass').default(256),
   maxBatchedTokens: count('Token budget of a pass').default(8192),

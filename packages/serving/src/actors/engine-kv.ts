@@ -35,8 +35,8 @@ function cancelParts<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Poo
   const { fabric } = scope.options;
   if (fabric === undefined) return;
   const from = columns.prefillEngine[slot]!;
-  const sources = fabric.nodesOf(from);
-  const shares = sharesOf(scope, context, from);
+  const sources = fabric.nodesOf(from, columns.request[slot]!);
+  const shares = sharesOf(scope, context, from, columns.request[slot]!);
   for (let part = 0; part < columns.transferParts[slot]!; part++) {
     const to = transferActor(scope, partNode(sources, part % shares, shares));
     context.send(to, cancelTransfer, fabric.delayNs + extraNs, columns.transfer[slot]! + part * transferSlots);
@@ -44,9 +44,11 @@ function cancelParts<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Poo
 }
 
 /** How many pairs of GPUs move the KV of a request side by side. */
-function sharesOf<Pool>(scope: EngineScope<Pool>, context: Context, from: number): number {
+function sharesOf<Pool>(scope: EngineScope<Pool>, context: Context, from: number, request: number): number {
   const { fabric } = scope.options;
-  return fabric === undefined || from < 0 ? 1 : Math.max(1, fabric.nodesOf(from).length, fabric.nodesOf(context.self).length);
+  return fabric === undefined || from < 0
+    ? 1
+    : Math.max(1, fabric.nodesOf(from, request).length, fabric.nodesOf(context.self, request).length);
 }
 
 /** The node of a part: ranks of either side take neighbouring parts. */
@@ -95,7 +97,7 @@ function startMove<Pool>(
   const { kvBytesPerToken, overlapLayers = 1 } = scope.options;
   const bytes = (engine.requests.promptTokens[slot]! - creditTokens) * kvBytesPerToken;
   const lastBytes = columns.incomplete[slot] === 1 ? Math.ceil(bytes / overlapLayers) : 0;
-  const shares = sharesOf(scope, context, columns.prefillEngine[slot]!);
+  const shares = sharesOf(scope, context, columns.prefillEngine[slot]!, columns.request[slot]!);
   const parts = lastBytes > 0 ? 2 * shares : shares;
   // Parts are numbered in a row.
   if (state.transferCount + parts > transferRounds) state.transferCount = 0;
@@ -134,8 +136,9 @@ function moveParts<Pool>(
   const from = state.columns.prefillEngine[slot]!;
   const number = state.columns.transfer[slot]! + first * transferSlots;
   if (fabric !== undefined && from >= 0) {
-    const [sources, destinations] = [fabric.nodesOf(from), fabric.nodesOf(context.self)];
-    const shares = sharesOf(scope, context, from);
+    const request = state.columns.request[slot]!;
+    const [sources, destinations] = [fabric.nodesOf(from, request), fabric.nodesOf(context.self, request)];
+    const shares = sharesOf(scope, context, from, request);
     for (let part = 0; part < shares; part++) {
       const source = partNode(sources, part, shares);
       const partBytes = Math.round(((part + 1) * bytes) / shares) - Math.round((part * bytes) / shares);

@@ -25,6 +25,8 @@ interface GpuUse {
 type Racks = Map<string, Map<string, GpuUse[]>>;
 
 const CELL = 24;
+/** Cells side by side; a longer row goes on in lines below. */
+const mostColumns = 16;
 /** GPUs up to which each has a cell of its own: 150 bytes of the page, and of 80,000 nobody finds one. */
 export const mostCells = 16_384;
 
@@ -84,12 +86,14 @@ export async function heatMap(
 
 /** Places of cells of this size, and of the names of nodes and racks: as many blocks side by side as the width holds, in rows filled evenly. */
 function layOut(racks: Racks, cell: number, width: number): { cells: Cell[]; labels: Label[]; titles: Label[]; height: number } {
-  const columns = most([...racks.values()].flatMap((nodes) => [...nodes.values()].map((list) => list.length)));
+  const inNode = most([...racks.values()].flatMap((nodes) => [...nodes.values()].map((list) => list.length)));
+  const lines = Math.ceil(inNode / mostColumns);
+  const columns = Math.ceil(inNode / lines);
   const nodes = most([...racks.values()].map((list) => list.size));
   const longest = most([...racks.values()].flatMap((list) => [...list.keys()].map((node) => node.length)));
   const labelWidth = 16 + longest * 6.5;
   const blockWidth = labelWidth + columns * cell + 24;
-  const blockHeight = nodes * cell + 44;
+  const blockHeight = nodes * lines * cell + 44;
   const fitting = Math.max(1, Math.floor(width / blockWidth));
   const perRow = Math.ceil(racks.size / Math.ceil(racks.size / fitting));
   const cells: Cell[] = [];
@@ -104,9 +108,9 @@ function layOut(racks: Racks, cell: number, width: number): { cells: Cell[]; lab
     for (const [node, list] of nodesOfRack) {
       labels.push({ x: left - 8, y: top + (row + 0.5) * cell, text: node });
       list.forEach(({ name, use }, column) => {
-        cells.push({ x: left + column * cell, y: top + row * cell, use, name });
+        cells.push({ x: left + (column % columns) * cell, y: top + (row + Math.floor(column / columns)) * cell, use, name });
       });
-      row++;
+      row += lines;
     }
     block++;
   }

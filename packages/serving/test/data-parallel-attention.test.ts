@@ -1,0 +1,130 @@
+import {
+  createRoofline,
+  type EngineDivision,
+  gpuNamed,
+  kvBytesPerTokenPerGpu,
+  kvCapacity,
+  loadCatalogue,
+  modelNamed,
+  profileNamed,
+  rooflineMixedNs,
+  weightBytesPerGpu,
+} from '@braess/serving';
+import { describe, expect, it } from 'vitest';
+
+const catalogue = loadCatalogue();
+const gpu = gpuNamed(catalogue, 'H200');
+const model = modelNamed(catalogue, 'DeepSeek-R1');
+const profile = profileNamed(catalogue, 'default');
+
+/** Parameters of DeepSeek-R1 (arXiv:2412.19437), worked out by hand. */
+const r1 = {
+  attention: 7168 * (1536 + 576) + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 7168,
+  denseMlp: 3 * 7168 * 18_432,
+  expert: 3 * 7168 * 2048,
+  gate: 256 * 7168,
+  vocabularyMatrix: 129_280 * 7168,
+};
+/** What every GPU keeps whole: attention of 61 layers, 3 dense MLPs, and in 58 layers the shared expert and the gate. */
+const whole = 61 * r1.attention + 3 * r1.denseMlp + 58 * (r1.expert + r1.gate);
+
+describe('data-parallel attention with the experts spread over the GPUs', () => {
+  it('keeps everything but the experts on every GPU, and each token on one', () => {
+    const eight: EngineDivision = { tensorParallel: 8, attention: 'data-parallel' };
+    expect(kvBytesPerTokenPerGpu(model, 'bf16', eight)).toBe(70_272 / 8);
+    const weights = whole + (58 * 256 * r1.expert) / 8 + (2 * 2 * r1.vocabularyMatrix) / 8;
+    expect(weightBytesPerGpu(model, 'fp8', eight)).toBeCloseTo(weights, 0);
+    const options = { gpu, model, weightPrecision: 'fp8', kvPrecision: 'bf16', blockTokens: 64 } as const;
+    // 90 % of the memory, less 4 GB, and each GPU has tokens of its own.
+    const tokens = (8 * (0.9 * gpu.hbmBytes - 4e9 - weights)) / 70_272;
+    expect(kvCapacity({ ...options, ...eight }).tokens).toBe(Math.floor(tokens / 64) * 64);
+    // With tensor parallelism all eight keep the same: more weights fit, but the KV only once.
+    expect(kvCapacity({ ...options, ...eight }).tokens / kvCapacity({ ...options, tensorParallel: 8 }).tokens).toBeGreaterThan(5);
+  });
+
+  const timing = createRoofline({
+    gpu,
+    model,
+    profile,
+    tensorParallel: 8,
+    attention: 'data-parallel',
+    weightPrecision: 'fp8',
+    kvPrecision: 'bf16',
+  });
+  const none = {
+    decodeSequences: 0,
+    decodeContextTokens: 0,
+    prefillSequences: 0,
+    prefillTokens: 0,
+    prefillPairs: 0,
+    prefillContextTokens: 0,
+    prefillSampled: 0,
+  };
+  const gemmRate = (gpu.denseFlops.fp8 as number) * profile.gemmEfficiency;
+  const memoryRate = gpu.hbmBytesPerSecond * profile.memoryEfficiency;
+  const attentionRate = gpu.denseFlops.bf16 * profile.attentionEfficiency;
+  /** Linear layers of the GPU that has so many of all tokens: what it keeps whole, and its eighth of the experts. */
+  const linearS = (own: number, tokens: number, sampled: number): number => {
+    // Rows are padded to whole tiles.
+    const rows = own > 128 ? Math.ceil(own / profile.gemmTileTokens) * profile.gemmTileTokens : 64;
+    const experts = (256 * (1 - (1 - 8 / 256) ** tokens)) / 8;
+    const readS = (whole + 58 * experts * r1.expert + (2 * r1.vocabularyMatrix) / 8) / memoryRate;
+    const headS = (2 * sampled * (r1.vocabularyMatrix / 8)) / (gpu.denseFlops.bf16 * profile.gemm16Efficiency);
+    return Math.max(readS, (2 * (rows * whole + (tokens * 8 * 58 * r1.expert) / 8)) / gemmRate + headS);
+  };
+  /** Each token goes to the other GPUs among those of its eight experts, and back. */
+  const exchangeS = (own: number): number => {
+    const reached = 7 * (1 - (7 / 8) ** 8);
+    const sentBytes = 58 * own * reached * 7168 * (1 + 2);
+    return 58 * 2 * profile.collectiveLatencyUs * 1e-6 + sentBytes / (gpu.nvlinkBytesPerSecond * profile.collectiveEfficiency);
+  };
+
+  it('takes the time that the GPU with most sequences takes', () => {
+    for (const [sequences, own] of [
+      [64, 8],
+      [1032, 129],
+      [65, 9],
+      [3, 1],
+    ] as const) {
+      const each = 3000;
+      const attentionS = Math.max(
+        (own * each * 70_272) / (gpu.hbmBytesPerSecond * profile.kvEfficiency),
+        (own * each * 61 * 128 * 2 * (2 * 512 + 64)) / attentionRate,
+      );
+      const hostS = profile.hostPassUs * 1e-6 + own * profile.hostSequenceUs * 1e-6;
+      const passNs = rooflineMixedNs(timing, { ...none, decodeSequences: sequences, decodeContextTokens: sequences * each });
+      expect(passNs / 1e9).toBeCloseTo(hostS + linearS(own, sequences, sequences) + attentionS + exchangeS(own), 9);
+    }
+  });
+
+  it('computes a prompt on one GPU, whose experts all help, and eight in the time of one but for these', () => {
+    const tokens = 4096;
+    const pairs = (tokens * (tokens + 1)) / 2;
+    const prompts = (count: number): number =>
+      rooflineMixedNs(timing, {
+        ...none,
+        prefillSequences: count,
+        prefillTokens: count * tokens,
+        prefillPairs: count * pairs,
+        prefillSampled: count,
+      }) / 1e9;
+    const hostS = (profile.hostPassUs + profile.prefillPassUs + profile.hostSequenceUs) * 1e-6;
+    const attentionS = (pairs * 61 * 128 * 2 * (128 + 64 + 128)) / attentionRate;
+    for (const count of [1, 8])
+      expect(prompts(count)).toBeCloseTo(hostS + linearS(tokens, count * tokens, count) + attentionS + exchangeS(tokens), 9);
+  });
+
+  it('is tensor parallelism where there is one GPU', () => {
+    const small = modelNamed(catalogue, 'Qwen3-30B-A3B');
+    const one = (attention: 'tensor-parallel' | 'data-parallel') =>
+      createRoofline({ gpu, model: small, profile, tensorParallel: 1, attention, weightPrecision: 'fp8', kvPrecision: 'bf16' });
+    expect(one('data-parallel')).toEqual(one('tensor-parallel'));
+  });
+
+  it('is refused where there are no experts to spread, or not as many on each GPU', () => {
+    const weights = (name: string, tensorParallel: number) => () =>
+      weightBytesPerGpu(modelNamed(catalogue, name), 'fp8', { tensorParallel, attention: 'data-parallel' });
+    expect(weights('Llama-3.1-70B', 4)).toThrow(/Llama-3\.1-70B has no experts to spread over 4 GPUs/);
+    expect(weights('DeepSeek-R1', 72)).toThrow(/72 GPUs do not divide its 256 experts/);
+  });
+});
