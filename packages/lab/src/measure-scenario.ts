@@ -10,6 +10,7 @@ import {
 } from '@braess/cluster';
 import { startRun } from '@braess/kernel';
 import {
+  addSegmentByTenant,
   addSegmentToSummary,
   createRunTables,
   createSummaryState,
@@ -193,23 +194,8 @@ function tenantSummaries(
   leastOutputTokens: number,
 ): Record<string, RunSummary> {
   if (table.tenantNames.length < 2) return {};
-  return Object.fromEntries(
-    table.tenantNames.map((name, tenant) => {
-      const state = createSummaryState(summaryOptions(scenario, table));
-      for (const segment of tables.requests.segments) addSegmentToSummary(state, rowsOfTenant(segment, tenant, leastOutputTokens));
-      return [name, finishSummary(state, recorder.itl, simulatedSeconds * 1e9)];
-    }),
-  );
-}
-
-/** The rows of a segment that belong to a tenant and are long enough. */
-function rowsOfTenant(segment: RequestSegment, tenant: number, leastOutputTokens: number): RequestSegment {
-  const rows: number[] = [];
-  for (let row = 0; row < segment.rows; row++)
-    if (segment.tenantId[row] === tenant && (segment.outputTokens[row] as number) >= leastOutputTokens) rows.push(row);
-  const columns = Object.entries(segment).map(([name, column]) => [
-    name,
-    typeof column === 'object' ? rows.map((row) => (column as ArrayLike<number>)[row]) : column,
-  ]);
-  return { ...(Object.fromEntries(columns) as RequestSegment), rows: rows.length };
+  const states = table.tenantNames.map(() => createSummaryState(summaryOptions(scenario, table)));
+  for (const segment of tables.requests.segments) addSegmentByTenant(states, segment, leastOutputTokens);
+  const summaries = states.map((state) => finishSummary(state, recorder.itl, simulatedSeconds * 1e9));
+  return Object.fromEntries(table.tenantNames.map((name, tenant) => [name, summaries[tenant] as RunSummary]));
 }

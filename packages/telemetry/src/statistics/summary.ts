@@ -84,17 +84,25 @@ export function createSummaryState(options: SummaryOptions = {}): SummaryState {
 
 /** Adds the rows of one segment. */
 export function addSegmentToSummary(state: SummaryState, segment: RequestSegment): void {
-  for (let row = 0; row < segment.rows; row++) {
-    const outcome = segment.outcome[row]!;
-    if (outcome > 3) throw new RangeError(`request ${segment.requestId[row]} has outcome code ${outcome}; use one of OUTCOME (0..3)`);
-    state.outcomes[outcome]!++;
-    state.lastNs = Math.max(state.lastNs, segment.endNs[row]!, segment.arrivalNs[row]!);
-    if (segment.arrivalNs[row]! < state.warmupNs) continue;
-    addHits(state, segment, row);
-    if (outcome !== OUTCOME.inFlight && sloOf(state, segment.tenantId[row]!) !== null) state.measured.judged++;
-    if (outcome === OUTCOME.completed) addCompleted(state, segment, row);
-  }
+  for (let row = 0; row < segment.rows; row++) addRow(state, segment, row);
   if (state.tenants !== null) addSegmentToTenants(state.tenants, segment, state.warmupNs, (tenant) => sloOf(state, tenant));
+}
+
+/** Adds the rows of one segment, less those of fewer output tokens, to summaries of each tenant alone: `states` is by tenant id. */
+export function addSegmentByTenant(states: readonly SummaryState[], segment: RequestSegment, leastOutputTokens: number): void {
+  for (let row = 0; row < segment.rows; row++)
+    if (segment.outputTokens[row]! >= leastOutputTokens) addRow(states[segment.tenantId[row]!]!, segment, row);
+}
+
+function addRow(state: SummaryState, segment: RequestSegment, row: number): void {
+  const outcome = segment.outcome[row]!;
+  if (outcome > 3) throw new RangeError(`request ${segment.requestId[row]} has outcome code ${outcome}; use one of OUTCOME (0..3)`);
+  state.outcomes[outcome]!++;
+  state.lastNs = Math.max(state.lastNs, segment.endNs[row]!, segment.arrivalNs[row]!);
+  if (segment.arrivalNs[row]! < state.warmupNs) return;
+  addHits(state, segment, row);
+  if (outcome !== OUTCOME.inFlight && sloOf(state, segment.tenantId[row]!) !== null) state.measured.judged++;
+  if (outcome === OUTCOME.completed) addCompleted(state, segment, row);
 }
 
 /** The summary of what was added. `simulatedNs` is the length of the run (default: the last outcome or arrival), `itl` every gap. */
