@@ -45,6 +45,20 @@ export interface EvictionPolicy<State extends object = object> {
   shrunk?(state: State, view: CacheView, node: number, blocks: number): void;
 }
 
+/** A policy of this package, with a sentence that says which block goes. Those of others have theirs in the envelope that creates them. */
+export interface BuiltInEvictionPolicy<State extends object = object> extends EvictionPolicy<State> {
+  readonly description: string;
+}
+
+export const builtInEvictionPolicies: readonly BuiltInEvictionPolicy[] = [
+  lruPolicy,
+  fifoPolicy,
+  lfuPolicy,
+  s3FifoPolicy,
+  costAwarePolicy,
+  lineagePolicy,
+];
+
 const policies = new Map<string, EvictionPolicy>();
 /** Caches ask at each block, nearly always for the same policy. */
 let lastFound: EvictionPolicy | undefined;
@@ -91,4 +105,4 @@ export function evictionParameters(policy: EvictionPolicy, given: Readonly<Recor
   return { ...policy.parameters, ...given };
 }
 
-for (const policy of [lruPolicy, fifoPolicy, lfuPolicy, s3FifoPolicy, costAwarePolicy, lineagePolicy]) registerEvictionPolicy(policy);
+for (const policy of builtInEvictionPolicies) registerEvictionPolicy(policy);

@@ -18,27 +18,14 @@ export function policyListCommand(): Command {
 }
 
 async function builtInListings(): Promise<PolicyListing[]> {
-  const [{ listPolicies }, { evictionPolicy, evictionPolicyNames }] = await Promise.all([
-    import('@braess/control'),
-    import('@braess/kvbm'),
-  ]);
-  const evictions = evictionPolicyNames().map((name): PolicyListing => {
-    const numbers = Object.entries(evictionPolicy(name).parameters).map(([key, value]) => [key, { type: 'number', default: value }]);
+  const [{ listPolicies }, { builtInEvictionPolicies }] = await Promise.all([import('@braess/control'), import('@braess/kvbm')]);
+  const evictions = builtInEvictionPolicies.map(({ name, description, parameters: defaults }): PolicyListing => {
+    const numbers = Object.entries(defaults).map(([key, value]) => [key, { type: 'number', default: value }]);
     const parameters = { type: 'object', properties: Object.fromEntries(numbers), additionalProperties: false };
-    return { kind: 'eviction', name, description: evictionText[name] ?? 'Chooses the cached block that goes next.', parameters };
+    return { kind: 'eviction', name, description, parameters };
   });
   return [...listPolicies(), ...evictions];
 }
-
-/** What the policies of the KV package do; they carry no description of their own. */
-const evictionText: Readonly<Record<string, string>> = {
-  lru: 'The block that lost its last reference longest ago.',
-  fifo: 'The block stored longest ago, however often it was hit since.',
-  lfu: 'The block with the fewest references since it was stored.',
-  's3-fifo': 'Blocks used once leave early through a small queue; those hit more than once move to the main one.',
-  'cost-aware': 'The block worth least: references times the cost of computing it again, fading with age; leaves first.',
-  lineage: 'Leaves first, so that no block is cut off from its prefix; among them the oldest release.',
-};
 
 function describe(listings: readonly PolicyListing[], kinds: readonly PolicyKind[]): string {
   const table = textTable(

@@ -1,5 +1,5 @@
 import { widenFloat64, widenInt32 } from '../columns.js';
-import type { CacheView, EvictionPolicy } from '../eviction.js';
+import type { BuiltInEvictionPolicy, CacheView } from '../eviction.js';
 import { createNodeHeap, heapPush, heapRemove, heapTop, type NodeHeap, reserveNodeHeap } from './node-heap.js';
 
 /** State of the policies that keep the evictable nodes in a heap; the columns a policy does not use stay zero. */
@@ -60,8 +60,9 @@ function victim(state: HeapState): number {
 }
 
 /** First in, first out: the block stored longest ago, however often it was hit since. An extent counts as stored when its sequence releases it. */
-export const fifoPolicy: EvictionPolicy<HeapState> = {
+export const fifoPolicy: BuiltInEvictionPolicy<HeapState> = {
   name: 'fifo',
+  description: 'The block stored longest ago, however often it was hit since.',
   parameters: {},
   createState,
   reserve,
@@ -73,8 +74,9 @@ export const fifoPolicy: EvictionPolicy<HeapState> = {
 };
 
 /** Least frequently used: fewest references since it was stored; ties by the oldest release. */
-export const lfuPolicy: EvictionPolicy<HeapState> = {
+export const lfuPolicy: BuiltInEvictionPolicy<HeapState> = {
   name: 'lfu',
+  description: 'The block with the fewest references since it was stored.',
   parameters: {},
   createState,
   reserve,
@@ -89,8 +91,9 @@ export const lfuPolicy: EvictionPolicy<HeapState> = {
  * Leaf first: only blocks without a child in the cache are candidates, so no cached block is ever cut off from its prefix; among the leaves the oldest
  * release goes first. In a tier that is filled on eviction (children arrive before parents) the links are unknown and this is plain lru.
  */
-export const lineagePolicy: EvictionPolicy<HeapState> = {
+export const lineagePolicy: BuiltInEvictionPolicy<HeapState> = {
   name: 'lineage',
+  description: 'Leaves first, so that no block is cut off from its prefix; among them the oldest release.',
   parameters: {},
   createState,
   reserve,
@@ -114,8 +117,9 @@ export const lineagePolicy: EvictionPolicy<HeapState> = {
  * grows with its depth, for attention reads all blocks before it: 1 + costPerDepth x depth. Default: for Llama-3.1-8B (32 layers of width 4,096) a
  * token costs 2 x 8e9 FLOPs in the weights and 4 x 32 x 4,096 for each token before it, 16 of them a block: 8.4e6 / 1.6e10 = 0.0005 a block.
  */
-export const costAwarePolicy: EvictionPolicy<HeapState> = {
+export const costAwarePolicy: BuiltInEvictionPolicy<HeapState> = {
   name: 'cost-aware',
+  description: 'The block worth least: references times the cost of computing it again, fading with age; leaves first.',
   parameters: { costPerDepth: 0.0005 },
   createState,
   reserve,

@@ -1,5 +1,5 @@
 import { widenInt32 } from '../columns.js';
-import type { CacheView, EvictionPolicy } from '../eviction.js';
+import type { BuiltInEvictionPolicy, CacheView } from '../eviction.js';
 
 /**
  * Least recently used: the block that lost its last reference longest ago goes first. A sequence releases its tail first, so a prefix outlives what
@@ -45,8 +45,9 @@ function unlink(state: LruState, node: number): void {
   else state.previous[next] = previous;
 }
 
-export const lruPolicy: EvictionPolicy<LruState> = {
+export const lruPolicy: BuiltInEvictionPolicy<LruState> = {
   name: 'lru',
+  description: 'The block that lost its last reference longest ago.',
   parameters: {},
   createState: (_capacityBlocks, nodes) => ({ next: new Int32Array(nodes), previous: new Int32Array(nodes), oldest: -1, newest: -1 }),
   reserve(state, nodes) {

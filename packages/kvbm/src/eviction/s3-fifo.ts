@@ -1,5 +1,5 @@
 import { widenInt32, widenUint8 } from '../columns.js';
-import type { CacheView, EvictionPolicy } from '../eviction.js';
+import type { BuiltInEvictionPolicy, CacheView } from '../eviction.js';
 import { createRecentIdentities, forgetIdentity, noteIdentity, type RecentIdentities } from '../recent-identities.js';
 
 const SMALL = 1;
@@ -27,8 +27,9 @@ interface S3FifoState {
   ghosts: RecentIdentities;
 }
 
-export const s3FifoPolicy: EvictionPolicy<S3FifoState> = {
+export const s3FifoPolicy: BuiltInEvictionPolicy<S3FifoState> = {
   name: 's3-fifo',
+  description: 'Blocks used once leave early through a small queue; those hit more than once move to the main one.',
   parameters: { smallShare: 0.1 },
   createState(capacityBlocks, nodes, parameters) {
     const smallBlocks = Math.max(1, Math.floor(capacityBlocks * (parameters.smallShare ?? 0)));
