@@ -74,24 +74,77 @@ export const MOONCAKE_OUTPUT: LengthSpec = {
   ],
 };
 
-/** Quantiles of the age in seconds of the prompt that is continued. */
-export const PARENT_AGE_S: [number, number][] = [
-  [0, 0.0],
-  [0.01, 12.0],
-  [0.05, 30.0],
-  [0.1, 42.0],
-  [0.2, 60.0],
-  [0.3, 75.0],
-  [0.4, 96.0],
-  [0.5, 123.0],
-  [0.6, 162.0],
-  [0.7, 222.0],
-  [0.8, 318.0],
-  [0.9, 483.0],
-  [0.95, 615.4],
-  [0.98, 1031.2],
-  [0.99, 1476.9],
-  [1, 3030.0],
+/**
+ * Seconds since the prompt that is continued came, by what is shared of it: blocks from which the row holds, the system prompt's among them, and quantiles. Long
+ * prompts are continued later: an age that did not know of the length would put too many of their blocks into small caches.
+ */
+export const PARENT_AGE_S: [number, [number, number][]][] = [
+  [
+    2,
+    [
+      [0, 1.2],
+      [0.01, 11.3],
+      [0.025, 17.4],
+      [0.05, 24.6],
+      [0.1, 35.4],
+      [0.2, 53.2],
+      [0.3, 64.0],
+      [0.4, 79.0],
+      [0.5, 106.4],
+      [0.6, 134.2],
+      [0.7, 191.4],
+      [0.8, 317.1],
+      [0.9, 467.6],
+      [0.95, 553.6],
+      [0.98, 1015.8],
+      [0.99, 1119.7],
+      [1, 2410.5],
+    ],
+  ],
+  [
+    3,
+    [
+      [0, 1.2],
+      [0.01, 13.6],
+      [0.025, 21.0],
+      [0.05, 30.2],
+      [0.1, 41.6],
+      [0.2, 59.9],
+      [0.3, 76.2],
+      [0.4, 95.9],
+      [0.5, 123.0],
+      [0.6, 161.6],
+      [0.7, 220.8],
+      [0.8, 307.8],
+      [0.9, 473.9],
+      [0.95, 612.7],
+      [0.98, 979.8],
+      [0.99, 1455.8],
+      [1, 3029.0],
+    ],
+  ],
+  [
+    64,
+    [
+      [0, 15.4],
+      [0.01, 19.5],
+      [0.025, 25.7],
+      [0.05, 43.3],
+      [0.1, 55.1],
+      [0.2, 72.6],
+      [0.3, 93.9],
+      [0.4, 125.9],
+      [0.5, 163.0],
+      [0.6, 234.5],
+      [0.7, 324.9],
+      [0.8, 425.6],
+      [0.9, 606.3],
+      [0.95, 879.7],
+      [0.98, 1491.0],
+      [0.99, 1551.1],
+      [1, 2624.5],
+    ],
+  ],
 ];
 
 /** By prompt length: blocks from which the row holds, share of prompts that continue, quantiles of the share of blocks taken over. */

@@ -3,6 +3,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { generateRequests, type RequestTable, readTrace, streamTrace, traceStatistics, writePlainCsv } from '@braess/workload';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { PARENT_AGE_S } from '../src/mooncake-statistics.js';
 import { streamsFrom } from './streams.js';
 import { realTrace, temporaryFile, temporaryPath, withTrace } from './traces.js';
 
@@ -172,11 +173,31 @@ describe('real traces', () => {
     expect(statistics.output.p50).toBe(350);
     expect(statistics.output.mean).toBeCloseTo(343, -0.5);
     expect(statistics.output.p99).toBeCloseTo(1118, -0.5);
+    // What the arrivals of mooncake-like are fitted to.
+    for (const [index, dispersion] of [1.168, 1.327, 1.768, 2.311, 2.902, 3.758].entries())
+      expect(traceStatistics(table, [], [3, 6, 15, 30, 60, 120][index]).dispersion).toBeCloseTo(dispersion, 3);
     const reuse = statistics.prefixReuse!;
     for (const [index, share] of [0.0445, 0.1104, 0.2112, 0.3257, 0.3546, 0.3637].entries())
       expect(reuse.lru[index]!.share).toBeCloseTo(share, 4);
     expect(reuse.infiniteShare).toBeCloseTo(0.3664, 4);
     expect(reuse.infiniteTokenShare).toBeCloseTo(0.3736, 4);
+  });
+
+  it(withTrace('Mooncake conversation has the ages of continued prompts that mooncake-like draws', CONVERSATION), async () => {
+    const path = realTrace(CONVERSATION);
+    if (path === null) return;
+    const { table } = await readTrace(path);
+    const continued = continuedPrompts(table);
+    for (const [index, [from, quantiles]] of PARENT_AGE_S.entries()) {
+      const to = PARENT_AGE_S[index + 1]?.[0] ?? Number.POSITIVE_INFINITY;
+      const ages = continued.filter(({ blocks }) => blocks >= from && blocks < to).map(({ ageS }) => ageS);
+      ages.sort((a, b) => a - b);
+      for (const [probability, ageS] of quantiles) {
+        const rank = probability * (ages.length - 1);
+        const below = ages[Math.floor(rank)]!;
+        expect(below + (rank % 1) * (ages[Math.ceil(rank)]! - below)).toBeCloseTo(ageS, 0.9);
+      }
+    }
   });
 
   it(withTrace('Mooncake tool-agent', 'traces/mooncake_toolagent_head_1000.jsonl.gz'), async () => {
@@ -256,4 +277,18 @@ function cacheableTokens(table: RequestTable, row: number): number {
     most = Math.max(most, shared >= whole ? table.inputTokens[earlier]! + table.outputTokens[earlier]! : shared * table.blockTokens);
   }
   return most;
+}
+
+/** Of each prompt that has more in common with an earlier one than the system prompt: the blocks, and how long ago the latest with all of them came. */
+function continuedPrompts(table: RequestTable): { blocks: number; ageS: number }[] {
+  const latest = new Map<number, number>();
+  const found: { blocks: number; ageS: number }[] = [];
+  for (let row = 0; row < table.requestCount; row++) {
+    const hashes = table.blockHashes.subarray(table.blockOffsets[row]!, table.blockOffsets[row + 1]!);
+    let blocks = 0;
+    while (blocks < hashes.length && latest.has(hashes[blocks]!)) blocks++;
+    if (blocks > 1) found.push({ blocks, ageS: (table.arrivalNs[row]! - table.arrivalNs[latest.get(hashes[blocks - 1]!)!]!) / 1e9 });
+    for (const hash of hashes) latest.set(hash, row);
+  }
+  return found;
 }
