@@ -1,4 +1,4 @@
-import { assignTenants, checkBlockTokens, type RequestTable, writePlainCsv } from '@braess/workload';
+import { assignTenants, checkBlockTokens, hasDelays, pullsRequests, type RequestTable, writePlainCsv } from '@braess/workload';
 import { type LoadedWorkload, loadSource, tenantSpecs } from './load-source.js';
 import { uniformStream } from './random-streams.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
@@ -26,6 +26,7 @@ export async function loadWorkload(read: ReadScenario): Promise<LoadedWorkload> 
     );
   }
   checkBlockSizes(read, table);
+  checkDelays(read, table);
   if (rateFactor !== 1)
     for (const times of [table.arrivalNs, table.delayNs])
       for (let row = 0; row < times.length; row++)
@@ -73,6 +74,18 @@ function checkBlockSizes(read: ReadScenario, table: RequestTable): void {
   } catch (error) {
     refuse(read, ['serving', 0, 'blockTokens'], `cannot serve these requests: ${(error as Error).message}`);
   }
+}
+
+/** Turns that come a delay after an answer need a client that waits for it. */
+function checkDelays(read: ReadScenario, table: RequestTable): void {
+  const { client } = read.scenario.workload;
+  if (!hasDelays(table) || client.kind === 'open-loop' || (client.kind === 'closed-loop' && !pullsRequests(client))) return;
+  const what = client.kind === 'policy' ? 'a policy that decides when requests are sent' : 'a loop that takes requests in order';
+  refuse(
+    read,
+    ['workload', 'client'],
+    `is ${what}, but turns of the trace come a delay after the answer before; use an open loop, or style: semaphore without a backlog`,
+  );
 }
 
 /** Writes the requests of a scenario as a plain CSV trace: a run that reads it, at rateFactor 1, sees the same ones. */

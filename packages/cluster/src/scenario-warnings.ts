@@ -12,6 +12,7 @@ export function scenarioWarnings(plan: ClusterPlan, workload: LoadedWorkload): s
   return [
     ...plan.modelNotes,
     ...workloadWarnings(plan, workload),
+    ...thinkWarnings(plan.scenario),
     ...placeWarnings(plan),
     ...loadReportWarnings(plan),
     ...oracleWarnings(plan),
@@ -71,6 +72,14 @@ function silenceWarnings(scenario: Scenario, bound: BoundPolicy<OraclePolicy>): 
   if (reportNs === 0 || timeoutMs > spokenMs) return [];
   return [
     `router.oracle.health.timeoutMs is ${timeoutMs} and '${bound.policy.name}' speaks each ${spokenMs} ms, so it counts as ill in between; set it above, e.g. to ${3 * spokenMs}`,
+  ];
+}
+
+/** Think times that were meant to be kept, and only plan arrivals for which nobody waits. */
+function thinkWarnings({ workload: { source, sessions } }: Scenario): string[] {
+  if (source.kind !== 'sessions' || source.meanThinkS === 0 || sessions?.next !== 'think' || sessions.meanThinkMs > 0) return [];
+  return [
+    `workload.sessions.next is think with meanThinkMs 0, so turns come at once after the answer; source.meanThinkS plans arrivals, which do not matter then: set meanThinkMs, e.g. to ${source.meanThinkS * 1000}`,
   ];
 }
 

@@ -223,4 +223,28 @@ describe('a Mooncake trace', () => {
       ]),
     ).toEqual([]);
   });
+  it('with delays needs a client that waits for answers', async () => {
+    const rows = [
+      { session_id: 'a', timestamp: 0, input_length: 700 },
+      { session_id: 'a', delay: 5, input_length: 20 },
+    ];
+    const client = (more: string) => told(rows, `workload.client={ kind: closed-loop, inFlight: 2${more} }`);
+    await expect(client('')).rejects.toThrow(/workload\.client.* is a loop that takes requests in order, but turns of the trace/);
+    await expect(client(', style: semaphore, backlog: true')).rejects.toThrow(/takes requests in order/);
+    expect(await client(', style: semaphore')).toEqual([]);
+  });
+});
+
+describe('think times that are not kept', () => {
+  it('are told of', async () => {
+    const told = async (think: string): Promise<string[]> => {
+      const tokens = '{ kind: constant, tokens: 9 }';
+      const source = `workload.source={ kind: sessions, sessionArrivals: { kind: poisson, ratePerSecond: 1 }, turns: ${tokens}, firstTokens: ${tokens}, turnTokens: ${tokens}, outputTokens: ${tokens}, meanThinkS: 20, maxInputTokens: 1000 }`;
+      const { warnings } = await validateScenario(parseScenario(text, 'think.yaml', [source, `workload.sessions=${think}`]));
+      return warnings.filter((warning) => warning.includes('meanThinkMs'));
+    };
+    expect(await told('{ next: think }')).toEqual([expect.stringMatching(/set meanThinkMs, e\.g\. to 20000$/)]);
+    expect(await told('{ next: think, meanThinkMs: 1 }')).toEqual([]);
+    expect(await told('{ next: arrival }')).toEqual([]);
+  });
 });

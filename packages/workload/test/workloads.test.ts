@@ -89,6 +89,26 @@ describe('sessions', () => {
     expect(table.tenantNames).toEqual(['gold', 'free']);
   });
 
+  it('are cut by the number of requests where they are not through; without think times that is the last one alone', () => {
+    const cut = (meanThinkS: number): number => {
+      const spec: SessionWorkloadSpec = {
+        ...SESSIONS,
+        turns: { kind: 'constant', tokens: 4 },
+        meanThinkS,
+        maxInputTokens: 100_000,
+        answerS: 0,
+        answerMsPerToken: 0,
+      };
+      const { session } = generateRequests(spec, streamsFrom(1), { requests: 1001 });
+      const counts = new Map<number, number>();
+      for (const number of session) counts.set(number, (counts.get(number) ?? 0) + 1);
+      return [...counts.values()].filter((count) => count < 4).length;
+    };
+    expect(cut(0)).toBe(1);
+    // By Little's law 4 sessions a second, each under way for three mean think times, are 60 sessions.
+    expect(Math.abs(cut(5) - 60)).toBeLessThan(4 * Math.sqrt(60));
+  });
+
   it('go on from a cloned state as from the original', () => {
     const row = (): RequestRow => ({ arrivalNs: 0, inputTokens: 0, outputTokens: 0, tenant: 0, session: -1, name: '', hashes: [] });
     for (const spec of [SESSIONS, { kind: 'mooncake-like' } as const]) {

@@ -124,7 +124,9 @@ const simpleSources = [
     firstTokens: lengthSchema,
     turnTokens: lengthSchema,
     outputTokens: lengthSchema,
-    meanThinkS: notNegative('Mean time between the end of an answer and the next turn, s, exponential'),
+    meanThinkS: notNegative(
+      'Mean time between the end of an answer and the next turn, s, exponential; it plans arrivals, for which sessions.next: think does not wait',
+    ),
     answerS: notNegative('Assumed time of an answer, s: fixed part').optional(),
     answerMsPerToken: notNegative('... and of each of its tokens, ms').optional(),
     maxInputTokens: tokens('A session ends rather than ask for a longer prompt'),
@@ -244,7 +246,7 @@ export const workloadSchema = z.strictObject({
     .min(1)
     .max(100_000_000)
     .optional()
-    .describe('Stop after so many requests, the first by arrival: later turns of the last sessions are not among them'),
+    .describe('Stop after so many requests, the first by arrival: sessions that are not through by then lose their later turns'),
   rateFactor: positive('Arrivals come this many times faster, and turns of a trace after delays as much shorter').default(1),
   client: clientSchema.default({ kind: 'open-loop' }),
   connections: connectionsSchema.optional().describe('Connection limit of the client'),
