@@ -24,6 +24,47 @@ type Json = { [key: string]: unknown };
 
 /** A small scenario that mixes features at random; valid by construction, and always one that ends by itself. */
 export function randomScenario(seed: number): Json {
+  const scenario = plainScenario(seed);
+  // Dice of their own: what is thrown here changes nothing that seeds were chosen for.
+  return withPairs(withMixture(scenario, diceOf(seed ^ 0x2a5a5a5a)), diceOf(seed ^ 0x15555555));
+}
+
+/** Engines of two GPUs, some of a mixture of experts that keep requests apart, and KV that moves GPU by GPU. */
+function withPairs(scenario: Json, dice: Dice): Json {
+  const serving = scenario.serving as (Json & { count: number })[];
+  if (serving.reduce((sum, { count }) => sum + count, 0) > 4 || dice.chance(0.4)) return scenario;
+  const experts = dice.chance(0.5);
+  const cluster = scenario.cluster as { fabric: Json };
+  return {
+    ...scenario,
+    cluster: { ...cluster, fabric: { ...cluster.fabric, shards: dice.one('aggregate', 'per-gpu') } },
+    ...(experts ? { model: { ...(scenario.model as Json), name: 'Qwen3-30B-A3B', weightPrecision: 'fp8' } } : {}),
+    serving: serving.map((group) => ({
+      ...group,
+      tensorParallel: 2,
+      ...(experts && dice.chance(0.7) ? { attention: 'data-parallel' } : {}),
+    })),
+  };
+}
+
+/** Beside the source of the scenario, another one of a tenant of its own. */
+function withMixture(scenario: Json, dice: Dice): Json {
+  const workload = scenario.workload as Json & { source: Json };
+  // Parts name their tenants, or none does.
+  if (dice.chance(0.8) || workload.sessions !== undefined || workload.tenants !== undefined) return scenario;
+  const batch = {
+    kind: 'independent',
+    arrivals: { kind: 'poisson', ratePerSecond: dice.one(20, 200) },
+    inputTokens: { kind: 'constant', tokens: 700 },
+    outputTokens: { kind: 'constant', tokens: dice.one(1, 60) },
+  };
+  return {
+    ...scenario,
+    workload: { ...workload, source: { kind: 'mixture', parts: [{ source: workload.source }, { tenant: 'nightly', source: batch }] } },
+  };
+}
+
+function plainScenario(seed: number): Json {
   const dice = diceOf(seed);
   const cluster = clusterOf(dice);
   const apart = dice.chance(0.65);
