@@ -47,9 +47,19 @@ export async function refusingRanges<Result>(command: Command, use: () => Promis
   }
 }
 
-/** Refuses a file to write whose folder is not there, before the work is done. */
-export function checkOutput(command: Command, path: string): void {
+/** Refuses a file to write whose folder is not there, before the work is done; `what` is the option's name. */
+export function checkOutput(command: Command, path: string, what = '--out'): void {
   const folder = dirname(path);
-  if (!existsSync(folder)) refuse(command, `--out: there is no folder '${folder}' for '${path}'; make it first`);
-  if (existsSync(path) && statSync(path).isDirectory()) refuse(command, `--out: '${path}' is a folder; give a file`);
+  if (!existsSync(folder)) refuse(command, `${what}: there is no folder '${folder}' for '${path}'; make it first`);
+  if (existsSync(path) && statSync(path).isDirectory()) refuse(command, `${what}: '${path}' is a folder; give a file`);
+}
+
+/** Makes the folder that something will be written to, or refuses it, before the work is done; `what` is the name of the option or argument. */
+export async function makeOutputFolder(command: Command, path: string, what = '--out'): Promise<void> {
+  const { makeFolder } = await import('@braess/telemetry');
+  try {
+    makeFolder(path);
+  } catch (error) {
+    refuse(command, `${what}: ${(error as Error).message}`);
+  }
 }

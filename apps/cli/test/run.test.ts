@@ -112,6 +112,15 @@ describe('braess run', () => {
       [['run', 'configs/none.yaml'], "SCENARIO: there is no file 'configs/none.yaml'; check the path"],
       [['validate', 'configs'], "SCENARIO: 'configs' is a folder; give a file"],
       [['run', ...small, '--trace', 'none.csv'], "--trace: there is no file 'none.csv'; check the path"],
+      [
+        ['validate', 'configs/j8.yaml', '--write-trace', '/none/x.csv'],
+        "--write-trace: there is no folder '/none' for '/none/x.csv'; make it first",
+      ],
+      // Before anything runs: where no folder can be made, Node's own way to make one never returns.
+      [['study', 'oracle', '--quick', '--out', '/proc/none'], '--out: folder /proc/none cannot be made: '],
+      [['reproduce', 'poa', '--quick', '--out', 'package.json'], '--out: folder package.json cannot be made: package.json is a file'],
+      [['init', '/proc/none/first.yaml'], 'FILE: folder /proc/none cannot be made: '],
+      [['policy', 'new', 'router', 'mine', '--out', '/proc/none'], '--out: folder /proc/none cannot be made: '],
     ] as const)
       expect(await braess(words)).toMatchObject({ code: 2, out: '', err: expect.stringContaining(`error: ${reason}`) });
     for (const value of ['1e-9', '4503599'])

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import {
   createTraceReport,
   generatedRequests,
@@ -50,7 +51,7 @@ export async function loadSource(read: ReadScenario): Promise<LoadedWorkload> {
 }
 
 async function readSource(read: ReadScenario, source: TraceSource, path: Path): Promise<{ table: RequestTable; report: TraceReport }> {
-  const file = besideScenario(read, [...path, 'file'], source.file);
+  const file = traceFile(read, [...path, 'file'], source.file);
   const limit = read.scenario.workload.requests ?? Number.POSITIVE_INFINITY;
   const report = createTraceReport(file);
   const batches: RequestTable[] = [];
@@ -74,6 +75,15 @@ async function readSource(read: ReadScenario, source: TraceSource, path: Path): 
   }
   if (rows === 0 && source.slice !== undefined) refuse(read, [...path, 'slice'], `holds no request of ${file}; widen it`);
   return { table: joinRequestTables(batches), report };
+}
+
+/** @throws ScenarioError where no file stands. */
+function traceFile(read: ReadScenario, path: Path, name: string): string {
+  const file = besideScenario(read, path, name);
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (found === undefined) refuse(read, path, `is "${name}": there is no file ${file}; check the path`);
+  if (found.isDirectory()) refuse(read, path, `is "${name}": ${file} is a folder; give a file`);
+  return file;
 }
 
 function firstRows(table: RequestTable, count: number): RequestTable {

@@ -48,7 +48,7 @@ function giveTenants(read: ReadScenario, table: RequestTable): void {
   if (tenants.length === 0) return;
   const known = tenants.map(({ name }) => name);
   const unnamed = table.tenantNames.length === 1 && table.tenantNames[0] === 'default';
-  if (unnamed) assignTenants(table, tenantSpecs(scenario), uniformStream(`${scenario.seed}/workload/tenants`));
+  if (unnamed) drawTenants(read, table);
   else if (table.tenantNames.every((name) => known.includes(name))) nameTenants(table, known);
   else {
     const what = scenario.workload.source.kind === 'trace' ? 'the trace names its own' : 'the parts of the source name their own';
@@ -57,6 +57,15 @@ function giveTenants(read: ReadScenario, table: RequestTable): void {
       ['workload', 'tenants'],
       `are ${known.join(', ')}, but ${what}: ${table.tenantNames.join(', ')}; give all of these, or none`,
     );
+  }
+}
+
+function drawTenants(read: ReadScenario, table: RequestTable): void {
+  const { scenario } = read;
+  try {
+    assignTenants(table, tenantSpecs(scenario), uniformStream(`${scenario.seed}/workload/tenants`));
+  } catch (error) {
+    refuse(read, ['workload', 'tenants'], `cannot be told apart: ${(error as Error).message}`);
   }
 }
 

@@ -1,6 +1,7 @@
 import { dirname, resolve } from 'node:path';
 import { builtInPolicyNames, loadPolicy, type PolicyKind, type PolicySpec } from '@braess/control';
 import { evictionPolicyNames } from '@braess/kvbm';
+import { z } from 'zod';
 import { checkController, checkPlanner } from './control-checks.js';
 import { cachePolicy } from './own-evictions.js';
 import { didYouMean } from './scenario/document.js';
@@ -33,6 +34,7 @@ export function planPolicies(read: ReadScenario): PolicyPlan {
     try {
       loadPolicy(kind, spec, { baseDirectory });
     } catch (error) {
+      refuseParameters(read, [...path, 'parameters'], error);
       const known = builtInPolicyNames(kind);
       refuse(read, [...path, 'policy'], `is "${given.policy}": ${(error as Error).message}${didYouMean(given.policy, known)}`);
     }
@@ -71,7 +73,9 @@ export function evictionAt(
   try {
     cachePolicy(spec, baseDirectoryOf(read));
   } catch (error) {
+    refuseParameters(read, [...path, 'evictionParameters'], error);
     const names = evictionPolicyNames().filter((name) => !name.includes(' '));
+    if (names.includes(eviction)) refuse(read, [...path, 'evictionParameters'], `do not fit: ${(error as Error).message}`);
     refuse(
       read,
       [...path, 'eviction'],
@@ -79,6 +83,15 @@ export function evictionAt(
     );
   }
   return spec;
+}
+
+/** Refuses the parameter that a policy does not take; returns where something else is wrong. @throws ScenarioError with its place. */
+function refuseParameters(read: ReadScenario, path: readonly PropertyKey[], error: unknown): void {
+  const { cause, message } = error as Error;
+  if (!(cause instanceof z.core.$ZodError)) return;
+  const [issue] = cause.issues as [z.core.$ZodIssue];
+  const key = issue.code === 'unrecognized_keys' ? issue.keys[0] : undefined;
+  refuse(read, [...path, ...issue.path, ...(key === undefined ? [] : [key])], `does not fit: ${message}`);
 }
 
 /** Parameters of single frontends, and whether a controller can move clients to them. */

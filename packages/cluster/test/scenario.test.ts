@@ -2,7 +2,16 @@ import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { editDistance, nearestName, parseScenario, planCluster, readScenario, ScenarioError, scenarioJsonSchema } from '@braess/cluster';
+import {
+  editDistance,
+  loadWorkload,
+  nearestName,
+  parseScenario,
+  planCluster,
+  readScenario,
+  ScenarioError,
+  scenarioJsonSchema,
+} from '@braess/cluster';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
@@ -101,6 +110,27 @@ faults: [{ kind: telemetry-loss, atSeconds: 1, actor: control/oracle, lost: true
 `,
       'test.yaml:4:48: faults[0].actor is "control/oracle", no engine, frontend or oracle that listens of this cluster; there are 5: pod0/rack0/node0/engine0,',
     ],
+    [
+      'an unknown parameter of a policy',
+      `${smallest}router:\n  policy: kv\n  parameters: { omegga: 1 }\n`,
+      'test.yaml:8:17: router.parameters.omegga does not fit: router policy \'kv\' (built-in): parameters {"omegga":1}: Unrecognized key: "omegga"; it takes omega, tau',
+    ],
+    [
+      'a wrong value of one, in a list',
+      `${smallest}router: { policy: kv }\ncontroller:\n  policy: adaptive\n  parameters:\n    thresholds:\n      - 1\n      - x\n`,
+      'controller.parameters.thresholds[1] does not fit: ',
+    ],
+    [
+      'an unknown parameter of an eviction policy',
+      smallest.replace('count: 2', 'count: 2\n    eviction: s3-fifo\n    evictionParameters: { small: 1 }'),
+      "test.yaml:4:5: serving[0].evictionParameters do not fit: eviction policy 's3-fifo': unknown parameter 'small'; it takes smallShare",
+    ],
+    [
+      'an unknown eviction policy',
+      smallest.replace('count: 2', 'count: 2\n    eviction: mru'),
+      'is unknown; write a file as ./mru.ts and a package as package:mru; built in are lru, fifo, lfu, s3-fifo, cost-aware, lineage; did you mean "lru"?',
+    ],
+    ['two documents', `${smallest}---\n${smallest}`, 'test.yaml:6:1: not valid YAML: a second document begins here; a scenario is one'],
     ['not YAML', 'serving: [', 'test.yaml:1:11: not valid YAML'],
     ['a list instead of a map', '- 1\n', 'test.yaml:1:1: a scenario must be a map of sections'],
     ['a key twice', 'serving: []\nserving: []\n', 'test.yaml:2:1: not valid YAML: Map keys must be unique'],
@@ -165,6 +195,32 @@ describe('extends and settings', () => {
     );
     expect(() => readScenario(join(folder, 'none.yaml'))).toThrow('none.yaml": there is no such file; check the path');
     expect(() => readScenario(folder)).toThrow(`cannot read scenario "${folder}": it is a folder; give a file`);
+  });
+});
+
+describe('requests that cannot be made are refused at the place of their mistake', () => {
+  it.each([
+    ['a trace that is not there', 'source: { kind: trace, file: none.csv }', 'workload.source.file is "none.csv": there is no file /'],
+    ['a folder for a trace', 'source: { kind: trace, file: / }', 'workload.source.file is "/": / is a folder; give a file'],
+    [
+      'two tenants of a name',
+      'requests: 1\n  tenants: [{ name: a, share: 1 }, { name: a, share: 1 }]\n  source: { kind: mooncake-like }',
+      'workload.tenants cannot be told apart: tenants[1].name is "a"; must be new and not empty',
+    ],
+    [
+      'lengths upside down',
+      `requests: 1
+  source:
+    kind: independent
+    arrivals: { kind: poisson, ratePerSecond: 1 }
+    inputTokens: { kind: uniform, minTokens: 9, maxTokens: 5 }
+    outputTokens: { kind: constant, tokens: 1 }`,
+      'workload.source cannot be generated: inputTokens.minTokens 9 is above maxTokens 5',
+    ],
+  ])('%s', async (_name, workload, expected) => {
+    const read = parseScenario(`serving: [{ count: 1 }]\nworkload:\n  ${workload}\n`, 'test.yaml');
+    await expect(loadWorkload(read)).rejects.toThrow(expected);
+    await expect(loadWorkload(read)).rejects.toThrow(/^test\.yaml:\d/);
   });
 });
 

@@ -86,12 +86,10 @@ export function createWorkload(workload: WorkloadSpec, streams: WorkloadStreams)
   if (spec.kind === 'mooncake-like') return createMooncakeLike(spec, MOONCAKE_BLOCK_TOKENS);
   const blockTokens = spec.blockTokens ?? DEFAULT_BLOCK_TOKENS;
   if (!(Number.isInteger(blockTokens) && blockTokens >= 1))
-    throw new RangeError(`workload.blockTokens is ${blockTokens}; must be a whole number, 1 or more`);
+    throw new RangeError(`blockTokens is ${blockTokens}; must be a whole number, 1 or more`);
   if (spec.kind === 'sessions') return createSessionWorkload(spec, blockTokens, streams);
   if (spec.kind === 'independent') return createIndependent(spec, blockTokens, streams);
-  throw new RangeError(
-    `workload.kind is ${String((spec satisfies never as WorkloadSpec).kind)}; one of independent, sessions, mooncake-like`,
-  );
+  throw new RangeError(`kind is ${String((spec satisfies never as WorkloadSpec).kind)}; one of independent, sessions, mooncake-like`);
 }
 
 /** The next request, in order of arrival, written to `row`; the name is left empty (requests are numbered). */
@@ -161,11 +159,11 @@ export function identityTokens(state: WorkloadState): number {
 }
 
 function createIndependent(spec: IndependentWorkloadSpec, blockTokens: number, streams: WorkloadStreams): IndependentWorkloadState {
-  checkArrivals(spec.arrivals, 'workload.arrivals');
-  checkLength(spec.inputTokens, 'workload.inputTokens');
-  checkLength(spec.outputTokens, 'workload.outputTokens');
+  checkArrivals(spec.arrivals, 'arrivals');
+  checkLength(spec.inputTokens, 'inputTokens');
+  checkLength(spec.outputTokens, 'outputTokens');
   const { share = 1 } = spec.prefix ?? {};
-  if (!(share >= 0 && share <= 1)) throw new RangeError(`workload.prefix.share is ${share}; must be from 0 to 1`);
+  if (!(share >= 0 && share <= 1)) throw new RangeError(`prefix.share is ${share}; must be from 0 to 1`);
   return {
     kind: 'independent',
     spec,

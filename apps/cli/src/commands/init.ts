@@ -1,7 +1,7 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
-import { refuse } from '../arguments.js';
+import { makeOutputFolder, refuse } from '../arguments.js';
 import { quoted } from '../replay.js';
 
 /** A scenario that runs as it stands, in a second, and shows the keys one changes first. */
@@ -29,8 +29,8 @@ export function initCommand(): Command {
   return new Command('init')
     .description('writes a small scenario to start from')
     .argument('[FILE]', 'where to', 'scenario.yaml')
-    .action((file: string, _options: unknown, command: Command) => {
-      mkdirSync(dirname(file), { recursive: true });
+    .action(async (file: string, _options: unknown, command: Command) => {
+      await makeOutputFolder(command, dirname(file), 'FILE');
       try {
         writeFileSync(file, firstScenario, { flag: 'wx' });
       } catch (error) {

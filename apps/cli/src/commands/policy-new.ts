@@ -1,8 +1,8 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { PolicyKind, TemplateFile } from '@braess/control';
 import { Command } from 'commander';
-import { refuse } from '../arguments.js';
+import { makeOutputFolder, refuse } from '../arguments.js';
 import { quoted } from '../replay.js';
 
 export function policyNewCommand(): Command {
@@ -17,7 +17,7 @@ export function policyNewCommand(): Command {
       const paths = files.map(({ fileName }) => join(out, fileName));
       const present = paths.find((path) => existsSync(path));
       if (present !== undefined) refuse(command, `'${present}' is there already; choose another NAME, another --out, or move it away`);
-      mkdirSync(out, { recursive: true });
+      await makeOutputFolder(command, out);
       // 'wx' refuses what came to be there meanwhile.
       for (const [index, { text }] of files.entries()) writeFileSync(paths[index] as string, text, { flag: 'wx' });
       process.stdout.write(`${json ? JSON.stringify({ kind, name, paths }) : describe(kind, name, paths)}\n`);

@@ -1,9 +1,9 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Reproduction, RunsProgress } from '@braess/lab';
 import { SingleBar } from 'cli-progress';
 import { Command } from 'commander';
-import { refuse, refusingRanges } from '../arguments.js';
+import { makeOutputFolder, refuse, refusingRanges } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
 import { interruptible } from '../interruption.js';
 import { folderName, listOf, wholeNumber } from '../option-values.js';
@@ -39,6 +39,7 @@ export function reproduceCommand(): Command {
         ...(options.experiment === undefined ? {} : { experiments: options.experiment }),
       };
       await refusingRanges(command, async () => checkSelection(suite, selection));
+      if (options.out !== undefined) await makeOutputFolder(command, options.out);
       const progress = progressBar(options);
       await interruptible(async ({ signal }) => {
         try {
@@ -61,7 +62,6 @@ async function print(reproduction: Reproduction, options: ReproduceOptions): Pro
   const { makeFreeFolder, writeComparison } = await import('@braess/telemetry');
   const { reproductionPage, reproductionText } = await import('../reproduction-text.js');
   const folder = options.out ?? makeFreeFolder(join('runs', `reproduce-${reproduction.suite}`));
-  mkdirSync(folder, { recursive: true });
   const { rows } = reproduction;
   writeFileSync(join(folder, 'rows.json'), `${JSON.stringify({ rows }, null, 2)}\n`);
   await writeComparison(reproductionPage(reproduction), join(folder, 'report.html'));

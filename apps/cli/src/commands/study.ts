@@ -1,7 +1,7 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { refuse, refusingRanges } from '../arguments.js';
+import { makeOutputFolder, refuse, refusingRanges } from '../arguments.js';
 import { exitCodeHelp } from '../exit-codes.js';
 import { interruptible } from '../interruption.js';
 import { folderName } from '../option-values.js';
@@ -28,6 +28,7 @@ export function studyCommand(): Command {
       const { runStudy, studyNamed, studyNames } = await import('@braess/lab');
       const study = studyNamed(name);
       if (study === undefined) refuse(command, `no study is named '${name}'; there are ${studyNames().join(', ')}`);
+      if (options.out !== undefined) await makeOutputFolder(command, options.out);
       const quiet = options.json === true || process.stderr.isTTY !== true;
       await interruptible(async ({ signal }) => {
         const report = await refusingRanges(command, () =>
@@ -41,7 +42,6 @@ export function studyCommand(): Command {
         if (!quiet) process.stderr.write('\n');
         const { makeFreeFolder, writeComparison } = await import('@braess/telemetry');
         const folder = options.out ?? makeFreeFolder(join('runs', `study-${name}`));
-        mkdirSync(folder, { recursive: true });
         writeFileSync(join(folder, 'study.json'), `${JSON.stringify(report, null, 2)}\n`);
         const page = join(folder, 'report.html');
         await writeComparison(studyPage(report), page);

@@ -1,6 +1,6 @@
 import type { ScenarioReport } from '@braess/cluster';
 import { Command } from 'commander';
-import { checkInputs } from '../arguments.js';
+import { checkInputs, checkOutput } from '../arguments.js';
 import { exitCodeHelp } from '../exit-codes.js';
 import { fileName, listOf, settingText } from '../option-values.js';
 import { fixed, textTable } from '../text-output.js';
@@ -32,6 +32,7 @@ export function validateCommand(): Command {
       }
       if (file === undefined) command.error("error: missing argument 'scenario'");
       checkInputs(command, file as string, options.trace);
+      if (options.writeTrace !== undefined) checkOutput(command, options.writeTrace, '--write-trace');
       const settings = [...(options.trace === undefined ? [] : [traceSetting(options.trace)]), ...(options.set ?? [])];
       const scenario = readScenario(file as string, settings);
       const report = await validateScenario(scenario);

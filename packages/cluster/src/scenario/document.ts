@@ -90,7 +90,11 @@ function parseText(text: string, file: string): ScenarioDocument {
   });
   if (document.errors.length > 0) {
     throw new ScenarioError(
-      document.errors.map((error) => ({ place: at(error.pos[0]), path: '', message: `not valid YAML: ${error.message}` })),
+      document.errors.map((error) => ({
+        place: at(error.pos[0]),
+        path: '',
+        message: `not valid YAML: ${error.code === 'MULTIPLE_DOCS' ? 'a second document begins here; a scenario is one' : error.message}`,
+      })),
     );
   }
   const places = new Map<string, Place>();

@@ -85,8 +85,9 @@ function locatePackage(kind: PolicyKind, packageName: string, baseDirectory: str
 
 function unknownName(kind: PolicyKind, name: string): kernel.KernelError {
   const names = builtInPolicyNames(kind);
-  const list = names.length === 0 ? 'there are none built in' : `built in are ${names.join(', ')}`;
-  return fault(`${kind} policy '${name}' is unknown: ${list}; write a file as ./${name}.ts and a package as package:${name}`);
+  // Those of KV caches are the KV package's own.
+  const list = kind === 'eviction' ? '' : names.length === 0 ? ': there are none built in' : `: built in are ${names.join(', ')}`;
+  return fault(`${kind} policy '${name}' is unknown${list}; write a file as ./${name}.ts and a package as package:${name}`);
 }
 
 function loadModule(file: string, options: LoadOptions): Record<string, unknown> {

@@ -109,6 +109,8 @@ export function bindPolicy<P extends Policy>(policy: P, parameters: unknown = {}
   throw new KernelError(
     'bad-option',
     `${describePolicy(policy, source)}: parameters ${JSON.stringify(parameters)}: ${faults.join('; ')}${takes(policy)}`,
+    {},
+    result.error,
   );
 }
 

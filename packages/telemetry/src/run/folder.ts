@@ -89,17 +89,20 @@ export interface RunFolder extends RunTables {
   readonly writers: { requests: ParquetWriter; series: ParquetWriter; decisions: ParquetWriter };
 }
 
-/** Level by level: where a file system takes no folders (/proc), Node's recursive way never returns. */
-function makeFolder(folder: string): void {
+/**
+ * Makes a folder and those above it, level by level: where a file system takes no folders (/proc), Node's recursive way never returns.
+ * @throws Error that names what cannot be made and why.
+ */
+export function makeFolder(folder: string): void {
   if (existsSync(folder)) {
     if (statSync(folder).isDirectory()) return;
-    throw new Error(`run folder ${folder} cannot be made: ${folder} is a file; give another folder`);
+    throw new Error(`folder ${folder} cannot be made: ${folder} is a file; give another folder`);
   }
   makeFolder(dirname(folder));
   try {
     mkdirSync(folder);
   } catch (error) {
-    if (!existsSync(folder)) throw new Error(`run folder ${folder} cannot be made: ${(error as Error).message}; give another folder`);
+    if (!existsSync(folder)) throw new Error(`folder ${folder} cannot be made: ${(error as Error).message}; give another folder`);
   }
 }
 
@@ -113,7 +116,7 @@ export function makeFreeFolder(start: string): string {
       return folder;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'EEXIST') continue;
-      throw new Error(`run folder ${folder} cannot be made: ${(error as Error).message}; give another folder`);
+      throw new Error(`folder ${folder} cannot be made: ${(error as Error).message}; give another folder`);
     }
   }
 }
