@@ -29,7 +29,7 @@ export function randomScenario(seed: number): Json {
   return withPairs(withMixture(scenario, diceOf(seed ^ 0x2a5a5a5a)), diceOf(seed ^ 0x15555555));
 }
 
-/** Engines of two GPUs, some of a mixture of experts that keep requests apart, and KV that moves GPU by GPU. */
+/** Engines of two GPUs, some of a mixture of experts that keep requests apart or look back over windows, and KV that moves GPU by GPU. */
 function withPairs(scenario: Json, dice: Dice): Json {
   const serving = scenario.serving as (Json & { count: number })[];
   if (serving.reduce((sum, { count }) => sum + count, 0) > 4 || dice.chance(0.4)) return scenario;
@@ -38,7 +38,7 @@ function withPairs(scenario: Json, dice: Dice): Json {
   return {
     ...scenario,
     cluster: { ...cluster, fabric: { ...cluster.fabric, shards: dice.one('aggregate', 'per-gpu') } },
-    ...(experts ? { model: { ...(scenario.model as Json), name: 'Qwen3-30B-A3B', weightPrecision: 'fp8' } } : {}),
+    ...(experts ? { model: { ...(scenario.model as Json), name: dice.one('Qwen3-30B-A3B', 'gpt-oss-20b'), weightPrecision: 'fp8' } } : {}),
     serving: serving.map((group) => ({
       ...group,
       tensorParallel: 2,

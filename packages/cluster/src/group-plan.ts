@@ -1,4 +1,5 @@
 import type { PolicySpec } from '@braess/control';
+import { type KvWindow, kvMoveBytes } from '@braess/protocol';
 import {
   type AttentionDivision,
   type Catalogue,
@@ -11,6 +12,7 @@ import {
   profileFor,
   readDynamoProfile,
   type TimingModel,
+  windowBytesPerTokenPerGpu,
 } from '@braess/serving';
 import { evictionAt } from './policy-plan.js';
 import { ScenarioError } from './scenario/problem.js';
@@ -45,6 +47,9 @@ export interface GroupPlan {
   readonly kvBytesPerGpu: number;
   /** KV bytes of one token on each GPU; over the whole group: `kvBytesPerToken`. */
   readonly kvBytesPerTokenPerGpu: number;
+  /** KV of the layers that look back over a window, and what is set aside for it on each GPU. */
+  readonly kvWindow: KvWindow;
+  readonly windowBytesPerGpu: number;
   /** Of the model. */
   readonly layers: number;
   readonly timing: TimingModel;
@@ -55,6 +60,11 @@ export interface GroupPlan {
 export function kvBytesPerToken({ kvBytesPerTokenPerGpu, tensorParallel }: GroupPlan): number {
   // Whole, also where it was divided by three.
   return Math.round(kvBytesPerTokenPerGpu * tensorParallel);
+}
+
+/** KV bytes that a prompt of so many tokens moves from engine to engine. */
+export function promptKvBytes(group: GroupPlan, tokens: number): number {
+  return kvMoveBytes(tokens, kvBytesPerToken(group), group.kvWindow);
 }
 
 /** What engines are made of, and where profiles of them are looked up. */
@@ -81,6 +91,7 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
       weightPrecision,
       kvPrecision,
       blockTokens,
+      maxSequences: group.maxSequences,
       memoryUtilisation: group.memoryUtilisation,
       ...(group.kvBlocks === undefined ? {} : { blocks: group.kvBlocks }),
     });
@@ -109,6 +120,11 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
       weightBytesPerGpu: capacity.weightBytesPerGpu,
       kvBytesPerGpu: capacity.kvBytesPerGpu,
       kvBytesPerTokenPerGpu: capacity.kvBytesPerTokenPerGpu,
+      kvWindow: {
+        tokens: model.window?.tokens ?? 0,
+        bytesPerToken: Math.round(windowBytesPerTokenPerGpu(model, kvPrecision, { tensorParallel, attention }) * tensorParallel),
+      },
+      windowBytesPerGpu: capacity.windowBytesPerGpu,
       layers: model.layers,
       ...timing,
     };

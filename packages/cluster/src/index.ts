@@ -1,5 +1,5 @@
 export { clientAnswers } from './client-plan.js';
-export { type GroupPlan, kvBytesPerToken } from './group-plan.js';
+export { type GroupPlan, promptKvBytes } from './group-plan.js';
 export * from './load-workload.js';
 export { tierInventory } from './network-site.js';
 export * from './plan.js';

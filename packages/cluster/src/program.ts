@@ -166,6 +166,7 @@ class ClusterBuilder {
       oracleHealth: oracleHealth(router),
       decodeStage: decodeStageOptions(router),
       kvBytesPerToken: kvBytesPerToken(group),
+      kvWindow: group.kvWindow,
       queue: queueOptions(router),
       firstTokenAt: scenario.telemetry.firstTokenAt,
       answerClients: clientAnswers(this.#plan, this.#parameters.table),
@@ -278,7 +279,7 @@ class ClusterBuilder {
       gpu: gpuKind({
         name: `gpu${index}`,
         hbmBytes: group.hbmBytes,
-        weightBytes: group.weightBytesPerGpu,
+        weightBytes: group.weightBytesPerGpu + group.windowBytesPerGpu,
         kvBlockBytes: group.kvBytesPerTokenPerGpu * group.blockTokens,
         // Only to its engine, in its own cell.
         sendsTo: [],

@@ -28,6 +28,8 @@ export interface ScenarioReport {
     readonly weightBytesPerGpu: number;
     readonly kvBytesPerGpu: number;
     readonly kvBytesPerTokenPerGpu: number;
+    /** Set aside for the layers that look back over a window. */
+    readonly windowBytesPerGpu: number;
     readonly maxModelTokens: number;
     readonly timing: string;
   }[];
@@ -73,6 +75,7 @@ export async function validateScenario(read: ReadScenario): Promise<ScenarioRepo
       weightBytesPerGpu: group.weightBytesPerGpu,
       kvBytesPerGpu: group.kvBytesPerGpu,
       kvBytesPerTokenPerGpu: group.kvBytesPerTokenPerGpu,
+      windowBytesPerGpu: group.windowBytesPerGpu,
       maxModelTokens: group.maxModelTokens,
       timing: group.timingSource,
     })),

@@ -1,6 +1,7 @@
 export * from './control-messages.js';
 export * from './fabric-messages.js';
 export * from './fault-messages.js';
+export * from './kv-size.js';
 export * from './latency-buckets.js';
 export * from './measure-messages.js';
 export * from './oracle-messages.js';

@@ -1,4 +1,4 @@
-import type { ExpertLayout, GpuSpec, LatentAttention, ModelSpec } from './catalogue.js';
+import type { ExpertLayout, GpuSpec, LatentAttention, ModelSpec, WindowedAttention } from './catalogue.js';
 
 /** Where a fitted constant comes from: calibrated on measurements, or assumed from a mechanism. */
 export type Basis = 'fit' | 'assumed';
@@ -85,7 +85,7 @@ export function parseModel(entry: unknown, place: string): ModelSpec {
   const fields = objectOf(entry, place);
   const name = nameOf(fields, place);
   const where = `${place} (${name})`;
-  refuseUnknown(fields, ['name', 'source', 'attention', 'tiedEmbeddings', 'mla', 'moe', 'notes', ...modelIntegers], where);
+  refuseUnknown(fields, ['name', 'source', 'attention', 'tiedEmbeddings', 'mla', 'moe', 'window', 'notes', ...modelIntegers], where);
   const attention = fields.attention;
   if (attention !== 'gqa' && attention !== 'mla') {
     throw new Error(`${where}.attention: is ${JSON.stringify(attention)}; allowed are "gqa" and "mla"`);
@@ -99,10 +99,22 @@ export function parseModel(entry: unknown, place: string): ModelSpec {
   if (numbers.attentionHeads % numbers.keyValueHeads !== 0) {
     throw new Error(`${where}.keyValueHeads: ${numbers.keyValueHeads} does not divide attentionHeads ${numbers.attentionHeads}`);
   }
+  const window = fields.window === undefined ? null : parseWindow(fields.window, `${where}.window`, source, sources);
+  if (window !== null && window.layers >= numbers.layers)
+    throw new Error(
+      `${where}.window.layers: is ${window.layers} of ${numbers.layers} layers; at least one must look back over the whole context`,
+    );
   const tiedEmbeddings = fields.tiedEmbeddings ?? false;
   if (typeof tiedEmbeddings !== 'boolean')
     throw new Error(`${where}.tiedEmbeddings: is ${JSON.stringify(tiedEmbeddings)}; must be true or false`);
-  return { name, attention, ...numbers, tiedEmbeddings, mla, moe, notes: notesOf(fields, where), sources };
+  return { name, attention, ...numbers, tiedEmbeddings, mla, moe, window, notes: notesOf(fields, where), sources };
+}
+
+function parseWindow(entry: unknown, where: string, source: string, sources: Sources): WindowedAttention {
+  const fields = objectOf(entry, where);
+  const keys = ['tokens', 'layers'] as const;
+  refuseUnknown(fields, [...keys], where);
+  return integersOf(fields, keys, where, source, sources);
 }
 
 function notesOf(fields: Fields, where: string): readonly string[] {

@@ -40,6 +40,12 @@ export interface ExpertLayout {
   denseLayers: number;
 }
 
+/** Layers that look back over the last `tokens` tokens only: sliding windows and chunks. */
+export interface WindowedAttention {
+  tokens: number;
+  layers: number;
+}
+
 /** One model of the catalogue, with the shapes its published configuration gives; `sources` as in {@link GpuSpec}. */
 export interface ModelSpec {
   name: string;
@@ -58,6 +64,7 @@ export interface ModelSpec {
   tiedEmbeddings: boolean;
   mla: LatentAttention | null;
   moe: ExpertLayout | null;
+  window: WindowedAttention | null;
   /** What the emulation takes otherwise than the model is, one sentence each. */
   notes: readonly string[];
   sources: Record<string, string>;

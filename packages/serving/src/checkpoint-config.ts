@@ -1,5 +1,5 @@
 import { basename, dirname } from 'node:path';
-import type { ExpertLayout, LatentAttention, ModelSpec } from './catalogue.js';
+import type { ExpertLayout, LatentAttention, ModelSpec, WindowedAttention } from './catalogue.js';
 
 // The `config.json` that lies beside the weights of a checkpoint, with the names that Hugging Face's transformers gives its fields.
 
@@ -31,6 +31,7 @@ export function modelOfCheckpoint(file: object, name: string, place: string): Mo
   const attentionHeads = read('num_attention_heads');
   const mla = config.kv_lora_rank == null ? null : latentOf(config, read);
   const moe = expertsOf(config, layers, place);
+  const window = windowOf(config, layers);
   const headSize = mla === null ? headSizeOf(config, hidden, attentionHeads, place) : read('qk_nope_head_dim');
   const keyValueHeads = mla === null ? read('num_key_value_heads', config.multi_query === true ? 1 : attentionHeads) : attentionHeads;
   if (attentionHeads % keyValueHeads !== 0)
@@ -51,7 +52,9 @@ export function modelOfCheckpoint(file: object, name: string, place: string): Mo
     tiedEmbeddings: (config.tie_word_embeddings ?? whole.tie_word_embeddings) === true,
     mla,
     moe,
-    notes: notesOf(config, layers),
+    // Blocks of KV are for what grows with the context.
+    window: window?.layers === layers ? null : window,
+    notes: notesOf(config, layers, window),
     sources: { [place]: 'configuration of a checkpoint' },
   };
 }
@@ -156,14 +159,20 @@ function isGated(config: Config): boolean {
   return activation === 'silu' || activation === 'swish' || typeOf(config).startsWith('gemma');
 }
 
+/** Layers that look back over a window only; null where none does. */
+function windowOf(config: Config, layers: number): WindowedAttention | null {
+  const tokens = numberOr(config.sliding_window ?? config.attention_chunk_size, 0);
+  const isShort = tokens > 0 && tokens < numberOr(config.max_position_embeddings, 0);
+  const windowed = isShort ? windowedLayers(config, layers) : 0;
+  return windowed === 0 ? null : { tokens, layers: windowed };
+}
+
 /** What the emulation takes otherwise than the model, one sentence each. */
-function notesOf(config: Config, layers: number): string[] {
+function notesOf(config: Config, layers: number, window: WindowedAttention | null): string[] {
   const notes: string[] = [];
-  const windowTokens = numberOr(config.sliding_window ?? config.attention_chunk_size, Number.POSITIVE_INFINITY);
-  const windowed = windowTokens < numberOr(config.max_position_embeddings, 0) ? windowedLayers(config, layers) : 0;
-  if (windowed > 0)
+  if (window !== null && window.layers === layers)
     notes.push(
-      `${windowed} of ${layers} layers look back ${windowTokens} tokens only; all count as full attention here, so KV memory, KV transfers and attention over longer contexts are too large`,
+      `all layers look back ${window.tokens} tokens only and count as full attention here: take it as it is for shorter sequences alone`,
     );
   if (config.index_topk != null)
     notes.push('its sparse attention (index_topk) counts as full attention here, so attention over long contexts takes too long');
@@ -176,8 +185,15 @@ function windowedLayers(config: Config, layers: number): number {
   const types = layerTypes(config);
   if (types.length > 0) return types.filter((type) => type !== 'full_attention').length;
   if (config.use_sliding_window === false) return 0;
-  const pattern = numberOr(config.sliding_window_pattern ?? (typeOf(config).startsWith('gemma2') ? 2 : undefined), 0);
+  const pattern = numberOr(config.sliding_window_pattern, patternOf(typeOf(config)));
   return pattern > 0 ? layers - Math.floor(layers / pattern) : layers;
+}
+
+/** Every how many layers one looks back over the whole context, where a configuration leaves that to its class; 0: none does. */
+function patternOf(type: string): number {
+  if (type.startsWith('gemma2')) return 2;
+  if (type.startsWith('gemma3')) return 6;
+  return type.startsWith('llama4') ? 4 : 0;
 }
 
 function layerTypes(config: Config): string[] {

@@ -14,6 +14,8 @@ export interface KvCapacity {
   weightBytesPerGpu: number;
   kvBytesPerGpu: number;
   kvBytesPerTokenPerGpu: number;
+  /** Set aside on each GPU for the layers that look back over a window. */
+  windowBytesPerGpu: number;
   blocks: number;
   tokens: number;
 }
@@ -26,13 +28,18 @@ export interface KvCapacityOptions extends EngineDivision {
   blockTokens: number;
   memoryUtilisation?: number;
   reserveBytes?: number;
+  /** Sequences whose windows have room, where layers look back over a window only; default none. */
+  maxSequences?: number;
   /** Takes the place of the derived number; must still fit. */
   blocks?: number;
 }
 
-/** KV bytes of one token over the whole model, each head once: 2 (key, value) x layers x KV heads x head size, or for MLA layers x (rank + rope size). */
+/**
+ * KV bytes of one token over the whole model, each head once: 2 (key, value) x layers x KV heads x head size, or for MLA layers x (rank + rope size). Layers
+ * that look back over a window are not among them: {@link windowBytesPerTokenPerGpu}.
+ */
 export function kvBytesPerToken(model: ModelSpec, precision: Precision): number {
-  return model.layers * kvNumbersPerLayer(model, model.keyValueHeads) * precisionBytes[precision];
+  return wholeLayers(model) * kvNumbersPerLayer(model, model.keyValueHeads) * precisionBytes[precision];
 }
 
 /**
@@ -41,7 +48,18 @@ export function kvBytesPerToken(model: ModelSpec, precision: Precision): number 
  */
 export function kvBytesPerTokenPerGpu(model: ModelSpec, precision: Precision, { tensorParallel, attention }: EngineDivision): number {
   if (attention === 'data-parallel') return kvBytesPerToken(model, precision) / tensorParallel;
-  return model.layers * kvNumbersPerLayer(model, keyValueHeadsPerGpu(model, tensorParallel)) * precisionBytes[precision];
+  return wholeLayers(model) * kvNumbersPerLayer(model, keyValueHeadsPerGpu(model, tensorParallel)) * precisionBytes[precision];
+}
+
+/** The same of the layers that look back over a window, for each token in it. */
+export function windowBytesPerTokenPerGpu(model: ModelSpec, precision: Precision, division: EngineDivision): number {
+  const { window } = model;
+  return window === null ? 0 : (window.layers * kvBytesPerTokenPerGpu(model, precision, division)) / wholeLayers(model);
+}
+
+/** Layers that look back over the whole context. */
+export function wholeLayers({ layers, window }: ModelSpec): number {
+  return layers - (window?.layers ?? 0);
 }
 
 /** KV heads each rank holds. Throws where the head counts do not divide. */
@@ -152,9 +170,12 @@ export function kvCapacity(options: KvCapacityOptions): KvCapacity {
   const weights = weightBytesPerGpu(model, weightPrecision, options);
   const perToken = kvBytesPerTokenPerGpu(model, kvPrecision, options);
   const usable = gpu.hbmBytes * utilisation;
-  const free = usable - weights - reserveBytes;
+  const windowTokens = (model.window?.tokens ?? 0) * (options.maxSequences ?? 0);
+  const windows = windowTokens * windowBytesPerTokenPerGpu(model, kvPrecision, options);
+  const free = usable - weights - reserveBytes - windows;
   const setting = `${model.name} with ${weightPrecision} weights on ${tensorParallel} x ${gpu.name}`;
-  const sums = `${gigabytes(weights)} of weights a GPU and a reserve of ${gigabytes(reserveBytes)} in ${gigabytes(usable)} (${utilisation} of ${gigabytes(gpu.hbmBytes)})`;
+  const aside = windows === 0 ? '' : `, ${gigabytes(windows)} for the windows of ${options.maxSequences} sequences (maxSequences)`;
+  const sums = `${gigabytes(weights)} of weights a GPU${aside} and a reserve of ${gigabytes(reserveBytes)} in ${gigabytes(usable)} (${utilisation} of ${gigabytes(gpu.hbmBytes)})`;
   const fitting = Math.floor(free / (perToken * blockTokens));
   if (fitting < 1) {
     throw new Error(`${setting} does not fit: ${sums} leaves no room for KV; use more GPUs, a larger GPU, or a smaller weight precision`);
@@ -168,6 +189,7 @@ export function kvCapacity(options: KvCapacityOptions): KvCapacity {
     weightBytesPerGpu: weights,
     kvBytesPerGpu: blocks * blockTokens * perToken,
     kvBytesPerTokenPerGpu: perToken,
+    windowBytesPerGpu: windows,
     blocks,
     tokens: blocks * blockTokens,
   };

@@ -1,6 +1,6 @@
 import { type EngineDivision, type GpuSpec, type ModelSpec, type Precision, precisionBytes } from './catalogue.js';
 import type { EngineProfile } from './catalogue-parse.js';
-import { kvBytesPerTokenPerGpu, parameterCounts } from './memory.js';
+import { kvBytesPerTokenPerGpu, parameterCounts, wholeLayers } from './memory.js';
 import { type DecodeCurve, maximumStretchPasses, type PassShape } from './timing.js';
 
 /**
@@ -35,6 +35,9 @@ export interface RooflineTiming {
   pairNs: number;
   /** Prefill attention, reading one token of context. */
   prefillContextNs: number;
+  /** Layers that look back over a window: a full window of a sequence that decodes, and of one token of a prompt. */
+  windowSequenceNs: number;
+  windowTokenNs: number;
   /** All-reduces of a pass: fixed part, and part for each token. */
   collectivePassNs: number;
   collectiveTokenNs: number;
@@ -84,7 +87,7 @@ export function createRoofline(options: RooflineOptions): RooflineTiming {
  * Decode attention reads the KV entries; prefill attention does 4 x heads x head size FLOPs for each pair (scores and values, 2 FLOPs a
  * multiply-add). MLA decodes in the compressed space: 2 x heads x (2 rank + rope) FLOPs for each token of context, which can exceed its few bytes.
  */
-function attentionTerms(options: RooflineOptions): Pick<RooflineTiming, 'contextNs' | 'pairNs' | 'prefillContextNs'> {
+function attentionTerms(options: RooflineOptions): AttentionTerms {
   const { gpu, model, profile, kvPrecision } = options;
   // Of a GPU's own sequences it has the whole.
   const division = options.attention === 'data-parallel' ? { tensorParallel: 1 } : options;
@@ -95,12 +98,21 @@ function attentionTerms(options: RooflineOptions): Pick<RooflineTiming, 'context
   const mla = model.mla;
   const pairFlops = mla === null ? 4 * model.headSize : 2 * (model.headSize + mla.ropeHeadSize + mla.valueHeadSize);
   const decodeFlops = mla === null ? pairFlops : 2 * (2 * mla.keyValueRank + mla.ropeHeadSize);
+  const layers = wholeLayers(model);
+  const contextNs = Math.max(readNs, ((layers * heads * decodeFlops) / attentionRate) * 1e9);
+  const pairNs = ((layers * heads * pairFlops) / attentionRate) * 1e9;
+  // Windows are taken as full: sequences shorter than one take a little less.
+  const windowTokens = model.window === null ? 0 : (model.window.tokens * model.window.layers) / layers;
   return {
-    contextNs: Math.max(readNs, ((model.layers * heads * decodeFlops) / attentionRate) * 1e9),
-    pairNs: ((model.layers * heads * pairFlops) / attentionRate) * 1e9,
+    contextNs,
+    pairNs,
     prefillContextNs: readNs,
+    windowSequenceNs: windowTokens * contextNs,
+    windowTokenNs: windowTokens * pairNs,
   };
 }
+
+type AttentionTerms = Pick<RooflineTiming, 'contextNs' | 'pairNs' | 'prefillContextNs' | 'windowSequenceNs' | 'windowTokenNs'>;
 
 /** Two ring all-reduces a layer: each GPU sends 2 (n - 1) / n of the 16-bit activations (Patarasuk, Yuan 2009). */
 function collectiveTerms(options: RooflineOptions): CollectiveTerms {
@@ -146,7 +158,8 @@ function gemmFlops(gpu: GpuSpec, profile: EngineProfile, precision: Precision): 
 
 export function rooflineCurve(timing: RooflineTiming, sequences: number, contextTokens: number, curve: DecodeCurve): void {
   const own = share(timing, sequences, sequences);
-  const fixed = timing.hostPassNs + own * (timing.hostSequenceNs + timing.collectiveTokenNs) + timing.collectivePassNs;
+  const each = timing.hostSequenceNs + timing.collectiveTokenNs + timing.windowSequenceNs;
+  const fixed = timing.hostPassNs + own * each + timing.collectivePassNs;
   curve.c0Ns = fixed + linearNs(timing, own, sequences, sequences) + share(timing, contextTokens, sequences) * timing.contextNs;
   curve.c1Ns = own * timing.contextNs;
   curve.c2Ns = 0;
@@ -162,20 +175,24 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
   const { decodeSequences, prefillSequences } = shape;
   const tokens = decodeSequences + shape.prefillTokens;
   // The GPU with most to do has prompts beside its decodes: they are dealt out one by one.
-  const ownTokens = share(timing, decodeSequences, decodeSequences) + share(timing, shape.prefillTokens, prefillSequences);
+  const ownDecodes = share(timing, decodeSequences, decodeSequences);
+  const ownPromptTokens = share(timing, shape.prefillTokens, prefillSequences);
+  const ownTokens = ownDecodes + ownPromptTokens;
   const host =
     timing.hostPassNs +
-    (share(timing, decodeSequences, decodeSequences) + share(timing, prefillSequences, prefillSequences)) * timing.hostSequenceNs +
+    (ownDecodes + share(timing, prefillSequences, prefillSequences)) * timing.hostSequenceNs +
     (shape.prefillTokens > 0 ? timing.prefillPassNs : 0);
+  const decodeAttention =
+    share(timing, shape.decodeContextTokens, decodeSequences) * timing.contextNs + ownDecodes * timing.windowSequenceNs;
   const prefillAttention = Math.max(
-    share(timing, shape.prefillPairs, prefillSequences) * timing.pairNs,
+    share(timing, shape.prefillPairs, prefillSequences) * timing.pairNs + ownPromptTokens * timing.windowTokenNs,
     share(timing, shape.prefillContextTokens, prefillSequences) * timing.prefillContextNs,
   );
   return Math.max(
     timing.launchPassNs,
     host +
       linearNs(timing, ownTokens, tokens, decodeSequences + shape.prefillSampled) +
-      share(timing, shape.decodeContextTokens, decodeSequences) * timing.contextNs +
+      decodeAttention +
       prefillAttention +
       timing.collectivePassNs +
       ownTokens * timing.collectiveTokenNs,

@@ -71,6 +71,7 @@ describe('parameters and memory', () => {
       ['GLM-4.5-Air', 106.85e9],
       ['gpt-oss-20b', 20.9e9],
       ['gpt-oss-120b', 116.8e9],
+      ['Gemma-3-27B', 27.0e9],
     ];
     expect(published.map(([name]) => name)).toEqual([...catalogue.models.keys()]);
     for (const [name, total, tolerance = 0.01] of published) {

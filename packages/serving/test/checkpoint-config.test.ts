@@ -65,7 +65,8 @@ const published: Readonly<Record<string, { config: object; parameters: number; k
       layer_types: Array.from({ length: 36 }, (_, layer) => (layer % 2 === 0 ? 'sliding_attention' : 'full_attention')),
     },
     parameters: 116.8e9,
-    kvBytes: 36 * 2 * 8 * 64 * 2,
+    // Of the layers that look back over the whole context.
+    kvBytes: 18 * 2 * 8 * 64 * 2,
   },
   'Llama-4-Maverick': {
     // Experts in every second layer, one shared; the others have an MLP of another size. The language model stands one level down.
@@ -74,11 +75,12 @@ const published: Readonly<Record<string, { config: object; parameters: number; k
       text_config: {
         ...{ ...dense, model_type: 'llama4_text' },
         ...shape(48, 5120, 40, 8, 8192, 202_048),
+        attention_chunk_size: 8192,
         ...{ intermediate_size_mlp: 16_384, num_local_experts: 128, num_experts_per_tok: 1, interleave_moe_layer_step: 2 },
       },
     },
     parameters: 400e9,
-    kvBytes: 48 * 2 * 8 * 128 * 2,
+    kvBytes: 12 * 2 * 8 * 128 * 2,
   },
   'Gemma-3-27B': {
     config: {
@@ -86,11 +88,11 @@ const published: Readonly<Record<string, { config: object; parameters: number; k
       text_config: {
         ...shape(62, 5376, 32, 16, 21_504, 262_208),
         ...{ model_type: 'gemma3_text', hidden_activation: 'gelu_pytorch_tanh', head_dim: 128, max_position_embeddings: 131_072 },
-        ...{ sliding_window: 1024, sliding_window_pattern: 6, tie_word_embeddings: true },
+        ...{ sliding_window: 1024, tie_word_embeddings: true },
       },
     },
     parameters: 27.0e9,
-    kvBytes: 62 * 2 * 16 * 128 * 2,
+    kvBytes: 10 * 2 * 16 * 128 * 2,
   },
   'StarCoder2-15B': {
     // Two matrices an MLP; head size from hidden / heads.
@@ -148,11 +150,25 @@ describe('the configuration of a checkpoint', () => {
     expect(modelOf(config, '/models/mixtral.json', 'mixtral').name).toBe('mixtral');
   });
 
+  it('tells layers that look back over a window from the others', () => {
+    const model = (name: string) => modelOf(published[name]?.config as object);
+    expect(model('gpt-oss-120b').window).toEqual({ tokens: 128, layers: 18 });
+    expect(model('Gemma-3-27B').window).toEqual({ tokens: 1024, layers: 52 });
+    expect(model('Llama-4-Maverick').window).toEqual({ tokens: 8192, layers: 36 });
+    expect(model('Qwen2.5-72B').window).toBeNull();
+    for (const name of ['gpt-oss-120b', 'Gemma-3-27B', 'Mixtral-8x7B']) {
+      const { name: _, sources: _sources, ...shape } = modelNamed(loadCatalogue(), name);
+      expect(model(name)).toMatchObject({ ...shape, contextTokens: expect.any(Number) });
+    }
+  });
+
   it('says what it takes otherwise', () => {
-    const notes = (name: string) => modelOf(published[name]?.config as object).notes;
-    expect(notes('gpt-oss-120b')).toEqual([expect.stringMatching(/^18 of 36 layers look back 128 tokens only/)]);
-    expect(notes('Gemma-3-27B')).toEqual([expect.stringMatching(/^52 of 62 layers look back 1024 tokens only/)]);
-    expect(notes('Qwen2.5-72B')).toEqual([]);
+    const { config: plain } = published['Llama-3.2-1B'] as { config: object };
+    expect(modelOf({ ...plain, sliding_window: 4096 })).toMatchObject({
+      window: null,
+      notes: [expect.stringMatching(/^all layers look back 4096 tokens only/)],
+    });
+    expect(modelOf(plain).notes).toEqual([]);
     const { config } = published['Qwen3-30B-A3B'] as { config: object };
     expect(modelOf({ ...config, index_topk: 2048 }).notes).toEqual([expect.stringMatching(/sparse attention/)]);
     expect(modelOf({ ...config, num_kv_shared_layers: 20 }).notes).toEqual([expect.stringMatching(/20 layers share the KV/)]);

@@ -151,7 +151,10 @@ const table = importDynamoProfile(
 
 const timings: [string, () => TimingModel][] = [
   ['roofline', () => plainTiming()],
-  ['roofline of GPUs with sequences of their own', () => plainTiming({ ranks: 4, sharedTokenNs: 300 })],
+  [
+    'roofline of GPUs with sequences of their own',
+    () => plainTiming({ ranks: 4, sharedTokenNs: 300, windowSequenceNs: 5000, windowTokenNs: 40 }),
+  ],
   ['roofline that grows past its launches', () => plainTiming({ launchPassNs: 7_150_000 })],
   ['polynomial', () => createPolynomial(480)],
   ['polynomial with its floor in reach', () => ({ ...createPolynomial(480), decodeFloorMs: 12 })],

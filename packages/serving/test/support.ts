@@ -44,6 +44,8 @@ export function plainTiming(overrides: Partial<RooflineTiming> = {}): RooflineTi
     contextNs: 41.7,
     pairNs: 0.31,
     prefillContextNs: 41.7,
+    windowSequenceNs: 0,
+    windowTokenNs: 0,
     collectivePassNs: 0,
     collectiveTokenNs: 0,
     ...overrides,

@@ -31,7 +31,10 @@ const profile = {
 
 const timings: [string, () => TimingModel][] = [
   ['roofline', () => plainTiming()],
-  ['roofline of GPUs with sequences of their own', () => plainTiming({ ranks: 4, sharedTokenNs: 300 })],
+  [
+    'roofline of GPUs with sequences of their own',
+    () => plainTiming({ ranks: 4, sharedTokenNs: 300, windowSequenceNs: 5000, windowTokenNs: 40 }),
+  ],
   ['polynomial', () => createPolynomial(100_000)],
   ['table', () => importDynamoProfile(profile, 'test')],
 ];

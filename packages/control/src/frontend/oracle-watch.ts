@@ -1,5 +1,5 @@
 import { record } from '@braess/kernel';
-import { oracleWatch } from '@braess/protocol';
+import { kvMoveBytes, oracleWatch } from '@braess/protocol';
 import { askOfSite } from '../oracle/ask-oracle.js';
 import { siteOf } from '../oracle/site.js';
 import type { OraclePolicy } from '../policy/control-policies.js';
@@ -93,7 +93,8 @@ export function judgeOracle(desk: FrontendDesk, state: FrontendState, context: F
   const { slots, oracle: seen } = state;
   const wayNs = slots.predictedWayNs[slot]!;
   // Said of the whole KV; blocks that the engine held did not move.
-  const moved = slots.transferBytes[slot]! / (slots.inputTokens[slot]! * desk.settings.kvBytesPerToken);
+  const { kvBytesPerToken, kvWindow } = desk.settings;
+  const moved = slots.transferBytes[slot]! / kvMoveBytes(slots.inputTokens[slot]!, kvBytesPerToken, kvWindow);
   const predictedNs = (slots.predictedNs[slot]! - wayNs) * moved + wayNs;
   const tookNs = slots.transferEndNs[slot]! - slots.transferStartNs[slot]!;
   if (!(predictedNs > 0 && tookNs > 0)) return;

@@ -1,4 +1,4 @@
-import { isMoving } from '@braess/protocol';
+import { isMoving, kvMoveBytes } from '@braess/protocol';
 import { networkTiers, siteOf } from '../oracle/site.js';
 import { staticTierOracle } from '../oracle/tier-oracles.js';
 import { type BoundPolicy, policyFailure, promiseFault, thrownFault } from '../policy/policy.js';
@@ -147,7 +147,7 @@ function fillView(desk: FrontendDesk, state: FrontendState, context: FrontendCon
   if (decode) {
     view.stage = routerStage.decode;
     view.prefillEngine = state.slots.prefillEngine[slot]!;
-    view.transferBytes = state.slots.inputTokens[slot]! * desk.settings.kvBytesPerToken;
+    view.transferBytes = kvMoveBytes(state.slots.inputTokens[slot]!, desk.settings.kvBytesPerToken, desk.settings.kvWindow);
     view.tierTransfers = state.tierTransfers;
     const [from, to] = [networkTiers * view.prefillEngine, networkTiers * (view.prefillEngine + 1)];
     view.sourceTransfers = state.sourceTransfers.subarray(from, to);

@@ -1,9 +1,9 @@
 import {
   type ClusterPlan,
   estimateSaturation,
-  kvBytesPerToken,
   loadWorkload,
   planCluster,
+  promptKvBytes,
   readScenario,
   workloadMeans,
 } from '@braess/cluster';
@@ -69,7 +69,7 @@ export async function contextLoad(file: string, settings: readonly string[], opt
     contextTokens,
     settings: [...at(inputTokens, ratePerSecond), `warmupSeconds=${(0.1 * requests) / ratePerSecond}`],
     ratePerSecond,
-    kvBytes: inputTokens * kvBytesPerToken(plan.groups[0]!),
+    kvBytes: promptKvBytes(plan.groups[0]!, inputTokens),
     refusal: refusalOf(plan, contextTokens, window, longestAnswer),
   };
 }
