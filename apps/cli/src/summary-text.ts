@@ -77,12 +77,25 @@ function tenantsText({ tenants = [], otherTenants }: ScenarioSummary): string {
     tenant.sloAttainment === null ? '-' : `${fixed(100 * tenant.sloAttainment, 1)} %`,
     fixed(tenant.ttftMs?.p50 ?? null, 1),
     fixed(tenant.ttftMs?.p99 ?? null, 1),
+    fixed(tenant.itlMs?.p99 ?? null, 1),
     fixed(tenant.tpotMs?.p99 ?? null, 1),
     fixed(tenant.e2eMs?.p99 ?? null, 1),
   ];
   const rows = shown.map((tenant) => row(tenant.name, tenant));
   if (otherTenants !== undefined) rows.push(row(`(${fixed(otherTenants.tenants)} others)`, otherTenants));
-  const head = ['tenant', 'submitted', 'completed', 'requests/s', 'goodput', 'SLO met', 'TTFT p50', 'TTFT p99', 'TPOT p99', 'E2E p99'];
+  const head = [
+    'tenant',
+    'submitted',
+    'completed',
+    'requests/s',
+    'goodput',
+    'SLO met',
+    'TTFT p50',
+    'TTFT p99',
+    'ITL p99',
+    'TPOT p99',
+    'E2E p99',
+  ];
   const left = tenants.length - shown.length;
   return textTable(head, rows) + (left === 0 ? '' : `\n${fixed(left)} more tenants in summary.json`);
 }

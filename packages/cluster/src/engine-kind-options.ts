@@ -8,17 +8,20 @@ import {
 } from '@braess/control';
 import type { ActorReference } from '@braess/kernel';
 import type { EngineKindOptions } from '@braess/serving';
+import type { RequestTable } from '@braess/workload';
 import type { Delays } from './cell-delays.js';
 import { type EnginePool, poolBlocks } from './engine-blocks.js';
 import { type GroupPlan, kvBytesPerToken } from './group-plan.js';
 import { cachePolicy } from './own-evictions.js';
 import type { ClusterPlan } from './plan.js';
+import { gapTenants } from './recorder-facts.js';
 import type { ServerTiers } from './server-tiers.js';
 
 /** What engines are built into. Actors may be added until the run begins. */
 export interface EngineSurroundings {
   readonly plan: ClusterPlan;
   readonly delays: Delays;
+  readonly table: RequestTable;
   /** Period of the time series, ns; 0 for none. */
   readonly seriesNs: number;
   readonly frontends: readonly ActorReference[];
@@ -39,7 +42,7 @@ const gapPeriodNs = 10e9;
 
 /** Options of the engine kind of a group. */
 export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, index: number): EngineKindOptions<EnginePool> {
-  const { plan, delays, seriesNs, frontends, planner, watchers, fabric, endpointOf, nodesOf, tiers, promises, policy } = around;
+  const { plan, table, delays, seriesNs, frontends, planner, watchers, fabric, endpointOf, nodesOf, tiers, promises, policy } = around;
   const { scenario } = plan;
   const { router, telemetry } = scenario;
   const { controlNs, serverNs } = delays;
@@ -96,6 +99,7 @@ export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, 
       series: seriesNs > 0,
       periodNs: seriesNs > 0 ? seriesNs : gapPeriodNs,
       ...(scenario.untilSeconds === undefined ? {} : { endNs: Math.round(scenario.untilSeconds * 1e9) }),
+      ...(gapTenants(table) === 0 ? {} : { tenants: { count: gapTenants(table), of: (request) => table.tenant[request]! } }),
     },
     ...(tiers.any ? { tiers: tiers.engineTiers } : {}),
     ...(promises ? enginePromises(around) : {}),

@@ -261,6 +261,7 @@ class ClusterBuilder {
     );
     const around: EngineSurroundings = {
       plan: this.#plan,
+      table: this.#parameters.table,
       delays: this.#delays,
       seriesNs: this.#parameters.seriesNs,
       frontends: this.#frontends,

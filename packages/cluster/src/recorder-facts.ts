@@ -1,5 +1,6 @@
 import { linkName } from '@braess/fabric';
 import { engineRole } from '@braess/protocol';
+import { MOST_TENANTS } from '@braess/telemetry';
 import type { RequestTable } from '@braess/workload';
 import { clientAnswers, mayLeaveRequests } from './client-plan.js';
 import type { GroupPlan } from './group-plan.js';
@@ -14,6 +15,11 @@ export function seriesPeriodNs(scenario: Scenario, table: RequestTable): number 
   if (seriesSeconds !== undefined) return Math.round(seriesSeconds * 1e9);
   const lastNs = table.requestCount === 0 ? 0 : (table.arrivalNs[table.requestCount - 1] as number);
   return Math.max(1, Math.round(lastNs / 300e9)) * 1e9;
+}
+
+/** Tenants whose gaps between tokens are told apart; 0: there is one, or there are more than a summary lists. */
+export function gapTenants({ tenantNames }: Pick<RequestTable, 'tenantNames'>): number {
+  return tenantNames.length >= 2 && tenantNames.length <= MOST_TENANTS ? tenantNames.length : 0;
 }
 
 /** What a recorder has to know of a plan and its requests, given the names of the actors by id. */
@@ -35,6 +41,7 @@ export function recorderFacts(
   return {
     actorNames,
     requests,
+    gapTenants: gapTenants(requests),
     gpusOfEngine,
     rolesOfEngine,
     linkName: (link) => linkName(topologyOf(plan.topologySpec), link),

@@ -1,5 +1,6 @@
 import { requestInFlight } from '@braess/control';
 import { type RecordBatch, RecordCursor, type RecordSink, type RunRecord } from '@braess/kernel';
+import type { GapRows } from '@braess/serving';
 import { appendSample, createLatencyHistogram, type LatencyHistogram, type RunTables, recordLatency } from '@braess/telemetry';
 import { clientInFlight, clientRequest } from '@braess/workload';
 import { ControlRecorder, metric } from './control-recorder.js';
@@ -21,6 +22,8 @@ export interface RecorderOptions extends RequestRecorderOptions, UsageRecorderOp
   readonly seriesNs: number;
   /** Gaps between tokens recorded before this time are left out of the ITL. */
   readonly warmupNs: number;
+  /** Tenants whose gaps engines tell apart, 0 for none. */
+  readonly gapTenants: number;
   /** Clients may abandon turns of sessions, which are then never submitted. */
   readonly mayAbandon: boolean;
 }
@@ -44,6 +47,8 @@ export class RunRecorder implements RecordSink {
   readonly mayAbandon: boolean;
   /** Every gap between two tokens. */
   readonly itl: LatencyHistogram = createLatencyHistogram();
+  /** The same of each tenant, by id; empty where engines do not tell them apart. */
+  readonly itlOfTenants: readonly LatencyHistogram[];
   /** Time that frontends did without their oracle, ns, all together. */
   oracleFallbackNs = 0;
   readonly #options: RecorderOptions;
@@ -63,6 +68,7 @@ export class RunRecorder implements RecordSink {
   constructor(options: RecorderOptions) {
     this.#options = options;
     this.mayAbandon = options.mayAbandon;
+    this.itlOfTenants = Array.from({ length: options.gapTenants }, () => createLatencyHistogram());
     this.#requests = new RequestRecorder(options.tables.requests, options);
     this.#usage = new UsageRecorder(options.tables, options);
     this.#control = new ControlRecorder(options.tables, options);
@@ -191,8 +197,11 @@ export class RunRecorder implements RecordSink {
 
   #gaps(record: RunRecord): void {
     if (record.timeNs < this.#options.warmupNs) return;
-    const { gapNs, counts } = record.body as { readonly gapNs: Float64Array; readonly counts: Float64Array };
+    const { gapNs, counts, tenant } = record.body as GapRows;
     for (let index = 0; index < gapNs.length; index++) recordLatency(this.itl, gapNs[index] as number, counts[index] as number);
+    if (tenant === undefined) return;
+    for (let index = 0; index < gapNs.length; index++)
+      recordLatency(this.itlOfTenants[tenant[index] as number] as LatencyHistogram, gapNs[index] as number, counts[index] as number);
   }
 
   /** Those that end by `nowNs`. */

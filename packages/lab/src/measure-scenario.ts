@@ -12,6 +12,7 @@ import { startRun } from '@braess/kernel';
 import {
   addSegmentByTenant,
   addSegmentToSummary,
+  createLatencyHistogram,
   createRunTables,
   createSummaryState,
   DECISION_KIND,
@@ -61,7 +62,7 @@ export interface Measurement {
   readonly series: Readonly<Record<string, MeasuredSeries>>;
   /** The columns asked for, one value a completed request after the warm-up, in the order in which they ended. */
   readonly columns: Readonly<Partial<Record<RequestColumn, readonly number[]>>>;
-  /** The same summary of each tenant's requests alone, where there are several tenants; ITL is that of all. */
+  /** The same summary of each tenant's requests alone, where there are several tenants; ITL is that of all of them, whatever their output tokens. */
   readonly tenants: Readonly<Record<string, RunSummary>>;
   /** Time decisions were made without the network oracle, a frontend on average. */
   readonly oracleFallbackSeconds: number;
@@ -196,6 +197,8 @@ function tenantSummaries(
   if (table.tenantNames.length < 2) return {};
   const states = table.tenantNames.map(() => createSummaryState(summaryOptions(scenario, table)));
   for (const segment of tables.requests.segments) addSegmentByTenant(states, segment, leastOutputTokens);
-  const summaries = states.map((state) => finishSummary(state, recorder.itl, simulatedSeconds * 1e9));
+  const summaries = states.map((state, tenant) =>
+    finishSummary(state, recorder.itlOfTenants[tenant] ?? createLatencyHistogram(), simulatedSeconds * 1e9),
+  );
   return Object.fromEntries(table.tenantNames.map((name, tenant) => [name, summaries[tenant] as RunSummary]));
 }

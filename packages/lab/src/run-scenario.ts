@@ -241,6 +241,7 @@ function finish(loaded: Loaded, folder: RunFolder, recorder: RunRecorder, result
     {
       status: result.stopped ? 'interrupted' : 'complete',
       simulatedNs: endedByItself ? recorder.lastNs : result.stoppedNs,
+      itlOfTenants: recorder.itlOfTenants,
     },
   );
   const faults = conservationFaults(recorder, summary, table.requestCount, untilNothingHappens);

@@ -66,6 +66,23 @@ describe('a run is the same however it is carried out', () => {
   });
 });
 
+describe('a run of many tenants', () => {
+  it.each([2, 64, 65])('tells gaps between tokens apart for up to 64: %i', async (count) => {
+    const names = Array.from({ length: count }, (_, tenant) => `{name: t${tenant}, share: 1}`);
+    const { tenants, itlMs, folder } = await runText(aggregated, [`workload.tenants=[${names.join()}]`, 'serving[0].kvBlocks=400']);
+    expect(itlMs).not.toBeNull();
+    const { rows } = await queryRun(
+      folder,
+      'select tenant, sum(last_token_ns - first_token_ns) / nullif(sum(output_tokens - 1), 0) / 1e6 from requests group by tenant',
+    );
+    const means = new Map(rows as [string, number | null][]);
+    for (const { name, itlMs } of tenants!) {
+      const mean = (count > 64 ? null : means.get(name)) ?? null;
+      expect(itlMs, name).toEqual(mean === null ? null : expect.objectContaining({ mean: expect.closeTo(mean, 9) }));
+    }
+  });
+});
+
 describe('a run of two tenants', () => {
   it('tells them apart, also cut and after a warm-up: the sums are those of the whole', async () => {
     const { folder, tenants, ...whole } = await runText(disaggregated, [

@@ -49,6 +49,12 @@ describe('what a study measures', () => {
     const long = await measureScenario({ file, settings: [], tenantOutputTokens: 20 });
     for (const { name, ...figures } of tenants!) {
       expect(measured.tenants[name]).toMatchObject(figures);
+      // All gaps of a request are its last token less its first; all completed.
+      const gaps = await queryRun(
+        run,
+        `select sum(last_token_ns - first_token_ns) / sum(output_tokens - 1) / 1e6 from requests where tenant = '${name}'`,
+      );
+      expect([[expect.closeTo(figures.itlMs!.mean, 9)]]).toEqual(gaps.rows);
       const rows = `from requests where tenant = '${name}' and output_tokens >= 20`;
       const found = await queryRun(run, `select count(*), avg(ttft_ms), sum(cached_tokens_g1) / sum(input_tokens) ${rows}`);
       const { completed, ttftMs, hitRates } = long.tenants[name]!;

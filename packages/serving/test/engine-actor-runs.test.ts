@@ -1,6 +1,6 @@
 import type { RunRecord } from '@braess/kernel';
 import { engineRole } from '@braess/protocol';
-import { checkEngineActor, type EngineRules } from '@braess/serving';
+import { checkEngineActor, type EngineRules, type GapRows } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
 import { buildCluster, diaryOf, engineOf, frontendLane, type TestAction, type TestCluster, type TestRequest } from './actor-cluster.ts';
 import { prefixBlocks } from './prefix-pool.ts';
@@ -193,19 +193,27 @@ describe('series', () => {
 });
 
 describe('ITL gaps', () => {
-  const sums = (records: readonly RunRecord[]) => {
-    let count = 0;
-    let sumNs = 0;
-    for (const record of records) {
-      if (record.type !== 'itlGaps') continue;
-      const { gapNs, counts } = record.body as { gapNs: Float64Array; counts: Float64Array };
-      for (const [row, gap] of gapNs.entries()) {
-        count += counts[row]!;
-        sumNs += gap * counts[row]!;
-      }
-    }
-    return { count, sumNs };
+  const rowsOf = (records: readonly RunRecord[]) =>
+    records.flatMap(({ type, body }) => {
+      if (type !== 'itlGaps') return [];
+      const { gapNs, counts, tenant } = body as unknown as GapRows;
+      return Array.from(gapNs, (gap, row) => ({ gap, count: counts[row]!, tenant: tenant?.[row] ?? -1 }));
+    });
+  const sums = (records: readonly RunRecord[], of = -1) => {
+    const rows = rowsOf(records).filter(({ tenant }) => tenant === of);
+    return {
+      count: rows.reduce((sum, { count }) => sum + count, 0),
+      sumNs: rows.reduce((sum, { gap, count }) => sum + gap * count, 0),
+    };
   };
+  /** The same run with the gaps of three tenants told apart. */
+  const withTenants = (cluster: TestCluster): TestCluster => ({
+    ...cluster,
+    options: {
+      ...cluster.options,
+      telemetry: { gaps: true, series: true, periodNs: 100 * ms, tenants: { count: 3, of: (request) => request % 3 } },
+    },
+  });
 
   it('are complete: as many as tokens after the first, and they sum to last minus first token', () => {
     for (const seed of seeds.slice(0, 8)) {
@@ -223,6 +231,31 @@ describe('ITL gaps', () => {
         count: finished.reduce((sum, row) => sum + row.fields[3]! - 1, 0),
         sumNs: finished.reduce((sum, row) => sum + row.fields[2]! - firstNs.get(row.fields[0])!, 0),
       });
+      const apart = run(withTenants({ ...calm, requests })).takeRecords();
+      for (const tenant of [0, 1, 2]) {
+        const own = finished.filter((row) => row.fields[0]! % 3 === tenant);
+        expect(sums(apart, tenant)).toEqual({
+          count: own.reduce((sum, row) => sum + row.fields[3]! - 1, 0),
+          sumNs: own.reduce((sum, row) => sum + row.fields[2]! - firstNs.get(row.fields[0])!, 0),
+        });
+      }
+    }
+  });
+
+  it('are the same gaps where tenants are told apart, also of requests that were given up, preempted or lost', () => {
+    const countsOf = (records: readonly RunRecord[]): Map<number, number> => {
+      const counts = new Map<number, number>();
+      for (const { gap, count } of rowsOf(records)) counts.set(gap, (counts.get(gap) ?? 0) + count);
+      return counts;
+    };
+    for (const seed of seeds) {
+      const cluster = randomCluster(seed, tight(seed, false), true);
+      const together = run(cluster);
+      const apart = run(withTenants(cluster));
+      expect(apart.fingerprint).toBe(together.fingerprint);
+      expect(countsOf(apart.takeRecords()), `seed ${seed}`).toEqual(countsOf(together.takeRecords()));
+      for (let index = 0; index < engines.length; index++)
+        expect(engineOf(apart, index).gaps.tenants?.sequences, `seed ${seed}, engine ${index}`).toEqual(new Int32Array(3));
     }
   });
 

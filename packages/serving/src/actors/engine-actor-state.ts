@@ -154,7 +154,7 @@ export function createEngineActorState<Pool>(options: EngineKindOptions<Pool>, s
     reportedStatus: engine.status,
     queuedTokens: 0,
     streamingCount: 0,
-    gaps: createGapLog(),
+    gaps: createGapLog(options.telemetry?.gaps === true ? options.telemetry.tenants?.count : 0),
     totals: createTotals(),
     recorded: createTotals(),
     toldLookups: 0,

@@ -75,13 +75,22 @@ export interface EngineKindOptions<Pool> {
    * Records for the sink: series each period while there is work; ITL gaps when 2,048 rows are together, when a period ends with the engine idle, and a
    * last time 1 ns before `endNs`, where the run is cut (it must be given then, or the gaps of the last moments are missing).
    */
-  readonly telemetry?: { readonly gaps: boolean; readonly series: boolean; readonly periodNs: number; readonly endNs?: number };
+  readonly telemetry?: EngineTelemetryOptions;
   /** Time from repair of the last dead GPU until the engine serves again; 60 s by default. */
   readonly restartNs?: number;
   /** One actor in each cell that is promised silence while a pass runs, and the delay to it. Never a cell of another server. */
   readonly promises?: readonly { readonly to: ActorReference; readonly delayNs: number }[];
   /** Cell classes it may send to; needed for promises to widen windows. */
   readonly sendsTo?: readonly string[];
+}
+
+export interface EngineTelemetryOptions {
+  readonly gaps: boolean;
+  readonly series: boolean;
+  readonly periodNs: number;
+  readonly endNs?: number;
+  /** Tells the gaps of so many tenants apart, `of` giving the tenant of a request; absent: of none. */
+  readonly tenants?: { readonly count: number; readonly of: (request: number) => number };
 }
 
 /** What differs between engines of one kind. */

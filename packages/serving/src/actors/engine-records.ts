@@ -4,7 +4,13 @@ import { body, record } from '@braess/kernel';
  * ITL gaps of one engine: `counts[i]` gaps of `gapNs[i]`. A gap is put in its bucket of 1/1024 of its octave and kept as the mean there, so counts in such
  * buckets and the sum of all gaps are exact. Complete at the end of a run (see `EngineKindOptions.telemetry`).
  */
-export const itlGaps = record('itlGaps', ['rows'], body<{ readonly gapNs: Float64Array; readonly counts: Float64Array }>());
+export interface GapRows {
+  readonly gapNs: Float64Array;
+  readonly counts: Float64Array;
+  /** Whose they are, where tenants are told apart. */
+  readonly tenant?: Int32Array;
+}
+export const itlGaps = record('itlGaps', ['rows'], body<GapRows>());
 
 /** The load of an engine at the time of the record. */
 export const engineLoad = record('engineLoad', [

@@ -125,7 +125,7 @@ export function takeEvents<Pool>(
         break;
       case engineEvent.preempted:
         foldGaps(state, slot);
-        state.columns.gapsSince[slot] = Number.POSITIVE_INFINITY;
+        endGaps(scope, state, slot);
         // Its last token came at this boundary, and it no longer runs.
         if (state.columns.streaming[slot] === 1) tellToken(scope, state, context, slot, value);
         break;
@@ -153,7 +153,7 @@ function tellFirstToken<Pool>(
   extraNs: number,
 ): void {
   const { columns } = state;
-  columns.gapsSince[slot] = state.gaps.clock;
+  beginGaps(scope, state, slot);
   columns.toldTokens[slot] = 1;
   leaveQueue(state, slot);
   const delayNs = scope.options.controlDelayNs + extraNs;
@@ -274,10 +274,30 @@ function foldGaps<Pool>(state: EngineActorState<Pool>, slot: number): void {
 function resume<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, slot: number, gapNs: number): void {
   const { columns } = state;
   if (gapNs > columns.longestGapNs[slot]!) columns.longestGapNs[slot] = gapNs;
-  columns.gapsSince[slot] = state.gaps.clock;
+  beginGaps(scope, state, slot);
   state.totals.decodeTokens++;
   state.totals.outputTokens++;
-  if (scope.options.telemetry?.gaps === true) noteGap(state.gaps, gapNs);
+  if (scope.options.telemetry?.gaps === true) noteGap(state.gaps, gapNs, tenantOf(scope, state, slot));
+}
+
+/** From here on a request has the gaps of the engine's stretches. */
+function beginGaps<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, slot: number): void {
+  const { columns, gaps } = state;
+  columns.gapsSince[slot] = gaps.clock;
+  if (gaps.tenants !== null) gaps.tenants.sequences[tenantOf(scope, state, slot)]!++;
+}
+
+/** It has them no more, if it had. */
+function endGaps<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, slot: number): void {
+  const { columns, gaps } = state;
+  if (gaps.tenants !== null && columns.gapsSince[slot] !== Number.POSITIVE_INFINITY)
+    gaps.tenants.sequences[tenantOf(scope, state, slot)]!--;
+  columns.gapsSince[slot] = Number.POSITIVE_INFINITY;
+}
+
+/** The tenant of a request, 0 where tenants are not told apart. */
+function tenantOf<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, slot: number): number {
+  return scope.options.telemetry?.tenants?.of(requestOfDispatch(state.columns.request[slot]!)) ?? 0;
 }
 
 function leaveQueue<Pool>(state: EngineActorState<Pool>, slot: number): void {
@@ -293,6 +313,7 @@ export function closeSlot<Pool>(scope: EngineScope<Pool>, state: EngineActorStat
   scope.options.blocks.close(engine.pool, slot);
   if (state.slots.get(request) === slot) state.slots.delete(request);
   leaveQueue(state, slot);
+  endGaps(scope, state, slot);
   columns.transfer[slot] = -1;
   columns.inquiry[slot] = -1;
   if (columns.streaming[slot] === 0) return;

@@ -1,6 +1,7 @@
 import { fewRows } from '../engine-state.js';
 import type { EngineEvents } from '../events.js';
 import { forEachGapRun, gapNs } from '../gaps.js';
+import type { GapRows } from './engine-records.js';
 
 /** Rows that leave as one record. */
 const rowLimit = 2048;
@@ -17,9 +18,22 @@ export interface GapLog {
   stackCount: number;
   stackClock: Float64Array;
   stackMaxNs: Float64Array;
+  /** Null where tenants are not told apart. */
+  tenants: TenantGaps | null;
 }
 
-export function createGapLog(): GapLog {
+/** Whose gaps are whose: all sequences of a stretch have the same gaps, so numbers of sequences do. */
+interface TenantGaps {
+  /** Sequences in the batch by tenant. */
+  sequences: Int32Array;
+  /** Tenant of each row. */
+  rowTenant: Int32Array;
+  /** Last row of each tenant, -1 for none. */
+  lastRow: Int32Array;
+}
+
+/** @param tenants How many are told apart, 0 for none. */
+export function createGapLog(tenants = 0): GapLog {
   const log = {
     rows: 0,
     gapNs: new Float64Array(fewRows / 2),
@@ -29,6 +43,14 @@ export function createGapLog(): GapLog {
     stackCount: 0,
     stackClock: new Float64Array(fewRows / 2),
     stackMaxNs: new Float64Array(fewRows / 2),
+    tenants:
+      tenants === 0
+        ? null
+        : {
+            sequences: new Int32Array(tenants),
+            rowTenant: new Int32Array(fewRows / 2),
+            lastRow: new Int32Array(tenants).fill(-1),
+          },
   };
   // Once at birth, for what is said of request tables.
   widenRows(log);
@@ -53,13 +75,18 @@ export function noteStretch(log: GapLog, events: EngineEvents, index: number, ke
   noteLongest(log, longestGapNs(events, index));
   if (!keepRows) return;
   current = log;
-  forEachGapRun(events, index, bucketOf, sinkRun);
+  if (log.tenants === null) forEachGapRun(events, index, bucketOf, sinkRun);
+  else {
+    currentSequences = events.stretchSequences[index]!;
+    forEachGapRun(events, index, bucketOf, sinkTenantRun);
+  }
   current = undefined;
 }
 
-/** A gap that is part of no stretch. */
-export function noteGap(log: GapLog, gap: number): void {
-  addRow(log, bucketOf(gap), gap, 1);
+/** A gap that is part of no stretch; `tenant` is that of its request, where tenants are told apart. */
+export function noteGap(log: GapLog, gap: number, tenant: number): void {
+  if (log.tenants === null) addRow(log, bucketOf(gap), gap, 1);
+  else addTenantRow(log, log.tenants, tenant, gap, 1);
 }
 
 function sinkRun(bucket: number, count: number, sumNs: number): void {
@@ -69,6 +96,38 @@ function sinkRun(bucket: number, count: number, sumNs: number): void {
   const above = sumNs - mean * count;
   addRow(log, bucket, mean, count - above);
   if (above > 0) addRow(log, bucket, mean + 1, above);
+}
+
+/** Sequences of the stretch that `sinkTenantRun` sorts. */
+let currentSequences = 0;
+
+/** The same for each tenant: the sum over them is what `sinkRun` would note. */
+function sinkTenantRun(_bucket: number, count: number, sumNs: number): void {
+  const log = current!;
+  const tenants = log.tenants!;
+  const mean = Math.floor(sumNs / count);
+  // Of one sequence; whole numbers, as all sequences have the same gaps.
+  const gaps = count / currentSequences;
+  const above = (sumNs - mean * count) / currentSequences;
+  for (let tenant = 0; tenant < tenants.sequences.length; tenant++) {
+    const sequences = tenants.sequences[tenant]!;
+    if (sequences === 0) continue;
+    addTenantRow(log, tenants, tenant, mean, sequences * (gaps - above));
+    if (above > 0) addTenantRow(log, tenants, tenant, mean + 1, sequences * above);
+  }
+}
+
+function addTenantRow(log: GapLog, tenants: TenantGaps, tenant: number, gap: number, count: number): void {
+  const last = tenants.lastRow[tenant]!;
+  if (last >= 0 && log.gapNs[last] === gap) {
+    log.counts[last] = log.counts[last]! + count;
+    return;
+  }
+  if (log.rows === log.gapNs.length) widenRows(log);
+  tenants.lastRow[tenant] = log.rows;
+  tenants.rowTenant[log.rows] = tenant;
+  log.gapNs[log.rows] = gap;
+  log.counts[log.rows++] = count;
 }
 
 function addRow(log: GapLog, bucket: number, gap: number, count: number): void {
@@ -88,11 +147,14 @@ export function gapLogFull(log: GapLog): boolean {
 }
 
 /** Takes the rows out. */
-export function takeGaps(log: GapLog): { gapNs: Float64Array; counts: Float64Array } {
-  const taken = { gapNs: log.gapNs.slice(0, log.rows), counts: log.counts.slice(0, log.rows) };
+export function takeGaps(log: GapLog): GapRows {
+  const { rows, tenants } = log;
+  const taken = { gapNs: log.gapNs.slice(0, rows), counts: log.counts.slice(0, rows) };
   log.rows = 0;
   log.lastBucket = -1;
-  return taken;
+  if (tenants === null) return taken;
+  tenants.lastRow.fill(-1);
+  return { ...taken, tenant: tenants.rowTenant.slice(0, rows) };
 }
 
 /** The longest gap of the stretches after the clock stood at `since`; 0 without any. */
@@ -148,6 +210,10 @@ function longestGapNs(events: EngineEvents, index: number): number {
 function widenRows(log: GapLog): void {
   log.gapNs = widen(log.gapNs);
   log.counts = widen(log.counts);
+  if (log.tenants === null) return;
+  const wider = new Int32Array(log.gapNs.length);
+  wider.set(log.tenants.rowTenant);
+  log.tenants.rowTenant = wider;
 }
 
 function widenStack(log: GapLog): void {

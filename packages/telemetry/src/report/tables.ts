@@ -26,12 +26,12 @@ export function tenantTable({ tenants, otherTenants }: FolderSummary): string | 
     ...[tenant.submitted, tenant.completed, tenant.rejected, tenant.failed, tenant.inFlight].map(formatNumber),
     ...[tenant.requestsPerSecond, tenant.outputTokensPerSecond, tenant.goodput].map(formatNumber),
     formatShare(tenant.sloAttainment),
-    ...[tenant.ttftMs, tenant.tpotMs, tenant.e2eMs].flatMap((d) => [formatMs(d?.p50), formatMs(d?.p99)]),
+    ...[tenant.ttftMs, tenant.itlMs, tenant.tpotMs, tenant.e2eMs].flatMap((d) => [formatMs(d?.p50), formatMs(d?.p99)]),
   ];
   const rows = tenants.map((tenant) => row(tenant.name, tenant));
   if (otherTenants !== undefined) rows.push(row(`(${formatNumber(otherTenants.tenants)} others)`, otherTenants));
   const counts = ['submitted', 'completed', 'rejected', 'failed', 'in flight', 'requests/s', 'tokens/s', 'goodput', 'met the SLO'];
-  const head = ['tenant', ...counts, ...['TTFT', 'TPOT', 'E2E'].flatMap((name) => [`${name} p50`, `${name} p99`])];
+  const head = ['tenant', ...counts, ...['TTFT', 'ITL', 'TPOT', 'E2E'].flatMap((name) => [`${name} p50`, `${name} p99`])];
   return table(head, rows, head.map((_, column) => column).slice(1));
 }
 

@@ -63,7 +63,11 @@ const QUANTITIES: readonly Quantity<FolderSummary>[] = [
   ['peakRssMb', 'MB', 'lower', (s) => s.peakRssMb],
 ];
 
-const TENANT_QUANTITIES: readonly Quantity<TenantFigures>[] = [...OUTCOMES, ...RATES, ...latencyQuantities(['ttftMs', 'tpotMs', 'e2eMs'])];
+const TENANT_QUANTITIES: readonly Quantity<TenantFigures>[] = [
+  ...OUTCOMES,
+  ...RATES,
+  ...latencyQuantities(['ttftMs', 'itlMs', 'tpotMs', 'e2eMs']),
+];
 
 /** Summaries of two or more runs side by side; deltas are against the first. */
 export function compareRuns(folders: readonly string[]): RunComparison {

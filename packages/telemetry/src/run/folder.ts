@@ -168,13 +168,13 @@ export function closeRunFolder(
   run: RunFolder,
   itl: LatencyHistogram,
   facts: RunFacts | (() => RunFacts),
-  options: { simulatedNs?: number; status?: 'complete' | 'interrupted' | 'failed' } = {},
+  options: { simulatedNs?: number; status?: 'complete' | 'interrupted' | 'failed'; itlOfTenants?: readonly LatencyHistogram[] } = {},
 ): FolderSummary {
   flush(run, true);
   for (const writer of Object.values(run.writers)) writer.close();
   // Wall time ends when the files are closed, so a caller can measure it inside `facts`.
   const known = typeof facts === 'function' ? facts() : facts;
-  const summary: FolderSummary = { ...finishSummary(run.summary, itl, options.simulatedNs), ...known };
+  const summary: FolderSummary = { ...finishSummary(run.summary, itl, options.simulatedNs, options.itlOfTenants), ...known };
   run.manifest.status = options.status ?? 'complete';
   run.manifest.fingerprint = known.fingerprint;
   for (const [name, writer] of Object.entries(run.writers)) run.manifest.tables[name] = { rows: writer.rows, bytes: writer.bytes };

@@ -105,8 +105,16 @@ function addRow(state: SummaryState, segment: RequestSegment, row: number): void
   if (outcome === OUTCOME.completed) addCompleted(state, segment, row);
 }
 
-/** The summary of what was added. `simulatedNs` is the length of the run (default: the last outcome or arrival), `itl` every gap. */
-export function finishSummary(state: SummaryState, itl: LatencyHistogram, simulatedNs = state.lastNs): RunSummary {
+/**
+ * The summary of what was added. `simulatedNs` is the length of the run (default: the last outcome or arrival), `itl` every gap, `itlOfTenants` those of each
+ * tenant by its id, empty where gaps were counted without their tenant.
+ */
+export function finishSummary(
+  state: SummaryState,
+  itl: LatencyHistogram,
+  simulatedNs = state.lastNs,
+  itlOfTenants: readonly LatencyHistogram[] = [],
+): RunSummary {
   const { measured, outcomes } = state;
   const seconds = Math.max(simulatedNs - state.warmupNs, 0) / 1e9;
   const rate = (count: number): number => (seconds > 0 ? count / seconds : 0);
@@ -131,7 +139,11 @@ export function finishSummary(state: SummaryState, itl: LatencyHistogram, simula
     e2eMs: distributionOf(state.e2eNs, MS_PER_NS),
     transferMs: distributionOf(state.transferNs, MS_PER_NS),
     tierFetchMs: distributionOf(state.tierFetchNs, MS_PER_NS),
-    ...(state.tenants === null ? {} : finishTenants(state.tenants, state, seconds, (tenant) => sloOf(state, tenant))),
+    ...(state.tenants === null
+      ? {}
+      : finishTenants(state.tenants, { ...state, itlOfTenants: itlOfTenants.map(histogramDistribution) }, seconds, (tenant) =>
+          sloOf(state, tenant),
+        )),
   };
 }
 

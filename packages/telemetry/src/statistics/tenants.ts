@@ -3,7 +3,7 @@ import type { RequestSegment } from '../records/requests.js';
 import { MS_PER_NS, meetsSlo, type Slo, tpotNsOf } from './slo.js';
 import { addValue, createValueList, type Distribution, distributionOf, type ValueList } from './values.js';
 
-/** A tenant's part of a run's summary; every number as defined for the whole run (`RunSummary`). The gaps between tokens are counted without their tenant, so there is TPOT and no ITL. */
+/** A tenant's part of a run's summary; every number as defined for the whole run (`RunSummary`). */
 export interface TenantFigures {
   submitted: number;
   completed: number;
@@ -16,6 +16,8 @@ export interface TenantFigures {
   goodput: number | null;
   sloAttainment: number | null;
   ttftMs: Distribution | null;
+  /** Null, too, where a run has more than `MOST_TENANTS`: engines do not tell the gaps of so many apart. */
+  itlMs: Distribution | null;
   tpotMs: Distribution | null;
   e2eMs: Distribution | null;
 }
@@ -49,11 +51,12 @@ export interface TenantState {
   owners: ValueList;
 }
 
-/** The latencies of the whole run, in the order in which requests were added. */
+/** The latencies of the whole run, in the order in which requests were added, and the gaps between tokens by tenant, where they were told apart. */
 export interface RunLatencies {
   ttftNs: ValueList;
   tpotNs: ValueList;
   e2eNs: ValueList;
+  itlOfTenants: readonly (Distribution | null)[];
 }
 
 /** A tenant's counts; those of the four outcomes stand first, under their codes. */
@@ -128,6 +131,7 @@ export function finishTenants(
       goodput: hasSlo ? rate(of(COUNT.good)) : null,
       sloAttainment: hasSlo && of(COUNT.judged) > 0 ? of(COUNT.good) / of(COUNT.judged) : null,
       ttftMs: every[0]![group]!,
+      itlMs: latencies.itlOfTenants[groups.shown[group] ?? -1] ?? null,
       tpotMs: gaps[0]![group]!,
       e2eMs: every[1]![group]!,
     };
