@@ -65,6 +65,35 @@ describe('changes of role', () => {
   });
 });
 
+describe('a decode engine that takes one request at a time', () => {
+  it.each([1, 2, 3])(
+    'is not waited for by KV behind one that it refused, on engines that wait to be rid of both (seed %i)',
+    async (seed) => {
+      const [first, second, third] = smallEngines;
+      const changes = JSON.stringify([
+        { atMs: 500, engine: second, role: 'prefill' },
+        { atMs: 500, engine: third, role: 'prefill' },
+        { atMs: 2500, engine: first },
+        { atMs: 4000, engine: first, role: 'decode', start: true },
+        // Both hold KV that only the first can take; who was refused there waits for the third, which waits for just that.
+        { atMs: 4800, engine: third, role: 'decode' },
+        { atMs: 5500, engine: second },
+      ]);
+      const { summary } = await project.run('scenario.yaml', [
+        'serving=[{ count: 1, role: prefill, kvBlocks: 80, maxWaiting: 1 }, { count: 2, role: decode, kvBlocks: 80 }]',
+        `planner={ policy: schedule, switchSeconds: 0.5, startSeconds: 1, parameters: { changes: ${changes} } }`,
+        'router.policy=least-loaded',
+        'workload.requests=120',
+        'workload.source.arrivals={ kind: poisson, ratePerSecond: 20 }',
+        'workload.source.inputTokens={ kind: lognormal, meanTokens: 500, sigma: 0.8, maxTokens: 1200 }',
+        `seed=${seed}`,
+      ]);
+      expect(summary).toMatchObject({ submitted: 120, inFlight: 0, faults: [] });
+      expect(summary.completed).toBeGreaterThan(5);
+    },
+  );
+});
+
 describe('KV tiers', () => {
   it('are below engines that a planner turns to prefill, too, and hold what others computed', async () => {
     const changes = JSON.stringify([

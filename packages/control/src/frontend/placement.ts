@@ -192,16 +192,19 @@ function freeDraining(desk: FrontendDesk, state: FrontendState, context: Fronten
   const { slots, engines, decodeCandidates, decodeCount } = state;
   if (decodeCount > 1 || state.decodeQueue.count + state.longQueue.count === 0) return;
   const held: number[][] = [];
+  const ours = new Set<number>();
   for (let slot = 0; slot < slots.used; slot++) {
     const engine = slots.prefillEngine[slot]!;
     if (slots.stage[slot] !== slotStage.waitingDecode || !isDraining(engines.status[engine]!)) continue;
+    ours.add(engine);
     if (decodeCount === 0 || decodeCandidates[0] === slots.avoidEngine[slot]) (held[engine] ??= []).push(slot);
   }
   let comes = Number.POSITIVE_INFINITY;
   for (let engine = 0; engine < engines.count; engine++) {
     if (!isMoving(engines.status[engine]!) || held[engine] !== undefined) continue;
     if (engines.status[engine] !== engineStatus.drainingHeld) return;
-    comes = Math.min(comes, engine);
+    // What it holds for this frontend could go, and waits behind those that cannot.
+    if (!ours.has(engine)) comes = Math.min(comes, engine);
   }
   const first = held.findIndex((slotsThere) => slotsThere !== undefined);
   if (first < 0 || first > comes) return;
