@@ -38,7 +38,15 @@ function withPairs(scenario: Json, dice: Dice): Json {
   return {
     ...scenario,
     cluster: { ...cluster, fabric: { ...cluster.fabric, shards: dice.one('aggregate', 'per-gpu') } },
-    ...(experts ? { model: { ...(scenario.model as Json), name: dice.one('Qwen3-30B-A3B', 'gpt-oss-20b'), weightPrecision: 'fp8' } } : {}),
+    ...(experts
+      ? {
+          model: {
+            ...(scenario.model as Json),
+            name: dice.one('Qwen3-30B-A3B', 'gpt-oss-20b', 'Qwen3-Next-80B-A3B'),
+            weightPrecision: 'fp8',
+          },
+        }
+      : {}),
     serving: serving.map((group) => ({
       ...group,
       tensorParallel: 2,

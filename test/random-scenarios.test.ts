@@ -71,7 +71,12 @@ describe.sequential('small scenarios with features mixed at random', () => {
     expect(found.cached_beyond).toBeLessThan(one.completed === 0 ? 1 : 0);
     // Keys and values of the layers that keep every token; what came from a tier was waited for.
     const { name, kvPrecision } = scenario.model as { name: string; kvPrecision: string };
-    const numbers: Record<string, number> = { 'Llama-3.1-8B': 32 * 8 * 128, 'Qwen3-30B-A3B': 48 * 4 * 128, 'gpt-oss-20b': 12 * 8 * 64 };
+    const numbers: Record<string, number> = {
+      'Llama-3.1-8B': 32 * 8 * 128,
+      'Qwen3-30B-A3B': 48 * 4 * 128,
+      'gpt-oss-20b': 12 * 8 * 64,
+      'Qwen3-Next-80B-A3B': 12 * 2 * 256,
+    };
     const tokenBytes = 2 * (numbers[name] as number) * (kvPrecision === 'fp8' ? 1 : 2);
     expect([0, tokenBytes]).toContain(found.tier_token_bytes);
     expect([found.tier_sizes, found.unwaited]).toEqual([found.tier_token_bytes === 0 ? 0 : 1, 0]);

@@ -1,18 +1,18 @@
 import type { PolicySpec } from '@braess/control';
-import { type KvWindow, kvMoveBytes } from '@braess/protocol';
+import { type FixedKv, kvMoveBytes } from '@braess/protocol';
 import {
   type AttentionDivision,
   type Catalogue,
   createLinear,
   createPolynomial,
   createRoofline,
+  fixedKvOf,
   type GpuSpec,
   kvCapacity,
   type ModelSpec,
   profileFor,
   readDynamoProfile,
   type TimingModel,
-  windowBytesPerTokenPerGpu,
 } from '@braess/serving';
 import { evictionAt } from './policy-plan.js';
 import { ScenarioError } from './scenario/problem.js';
@@ -47,9 +47,9 @@ export interface GroupPlan {
   readonly kvBytesPerGpu: number;
   /** KV bytes of one token on each GPU; over the whole group: `kvBytesPerToken`. */
   readonly kvBytesPerTokenPerGpu: number;
-  /** KV of the layers that look back over a window, and what is set aside for it on each GPU. */
-  readonly kvWindow: KvWindow;
-  readonly windowBytesPerGpu: number;
+  /** What a sequence keeps beside its blocks, and what is set aside for that on each GPU. */
+  readonly fixedKv: FixedKv;
+  readonly sequenceBytesPerGpu: number;
   /** Of the model. */
   readonly layers: number;
   readonly timing: TimingModel;
@@ -64,7 +64,7 @@ export function kvBytesPerToken({ kvBytesPerTokenPerGpu, tensorParallel }: Group
 
 /** KV bytes that a prompt of so many tokens moves from engine to engine. */
 export function promptKvBytes(group: GroupPlan, tokens: number): number {
-  return kvMoveBytes(tokens, kvBytesPerToken(group), group.kvWindow);
+  return kvMoveBytes(tokens, kvBytesPerToken(group), group.fixedKv);
 }
 
 /** What engines are made of, and where profiles of them are looked up. */
@@ -120,11 +120,8 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
       weightBytesPerGpu: capacity.weightBytesPerGpu,
       kvBytesPerGpu: capacity.kvBytesPerGpu,
       kvBytesPerTokenPerGpu: capacity.kvBytesPerTokenPerGpu,
-      kvWindow: {
-        tokens: model.window?.tokens ?? 0,
-        bytesPerToken: Math.round(windowBytesPerTokenPerGpu(model, kvPrecision, { tensorParallel, attention }) * tensorParallel),
-      },
-      windowBytesPerGpu: capacity.windowBytesPerGpu,
+      fixedKv: fixedKvOf(model, kvPrecision, { tensorParallel, attention }),
+      sequenceBytesPerGpu: capacity.sequenceBytesPerGpu,
       layers: model.layers,
       ...timing,
     };

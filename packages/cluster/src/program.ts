@@ -166,7 +166,7 @@ class ClusterBuilder {
       oracleHealth: oracleHealth(router),
       decodeStage: decodeStageOptions(router),
       kvBytesPerToken: kvBytesPerToken(group),
-      kvWindow: group.kvWindow,
+      fixedKv: group.fixedKv,
       queue: queueOptions(router),
       firstTokenAt: scenario.telemetry.firstTokenAt,
       answerClients: clientAnswers(this.#plan, this.#parameters.table),
@@ -280,7 +280,7 @@ class ClusterBuilder {
       gpu: gpuKind({
         name: `gpu${index}`,
         hbmBytes: group.hbmBytes,
-        weightBytes: group.weightBytesPerGpu + group.windowBytesPerGpu,
+        weightBytes: group.weightBytesPerGpu + group.sequenceBytesPerGpu,
         kvBlockBytes: group.kvBytesPerTokenPerGpu * group.blockTokens,
         // Only to its engine, in its own cell.
         sendsTo: [],

@@ -28,8 +28,8 @@ export interface ScenarioReport {
     readonly weightBytesPerGpu: number;
     readonly kvBytesPerGpu: number;
     readonly kvBytesPerTokenPerGpu: number;
-    /** Set aside for the layers that look back over a window. */
-    readonly windowBytesPerGpu: number;
+    /** Set aside for what sequences keep beside blocks: windows and states. */
+    readonly sequenceBytesPerGpu: number;
     readonly maxModelTokens: number;
     readonly timing: string;
   }[];
@@ -75,7 +75,7 @@ export async function validateScenario(read: ReadScenario): Promise<ScenarioRepo
       weightBytesPerGpu: group.weightBytesPerGpu,
       kvBytesPerGpu: group.kvBytesPerGpu,
       kvBytesPerTokenPerGpu: group.kvBytesPerTokenPerGpu,
-      windowBytesPerGpu: group.windowBytesPerGpu,
+      sequenceBytesPerGpu: group.sequenceBytesPerGpu,
       maxModelTokens: group.maxModelTokens,
       timing: group.timingSource,
     })),

@@ -1,13 +1,16 @@
-/** KV of the layers that look back over the last tokens only: how many of these, and their bytes a token over all GPUs of an engine. */
-export interface KvWindow {
-  readonly tokens: number;
-  readonly bytesPerToken: number;
+/** What a sequence keeps beside its blocks, over all GPUs of an engine: it does not grow with the context. */
+export interface FixedKv {
+  /** Of layers that look back over a window: its tokens, and bytes for each of them. */
+  readonly windowTokens: number;
+  readonly windowBytesPerToken: number;
+  /** States of layers with linear attention. */
+  readonly stateBytes: number;
 }
 
 /** Of models whose layers all keep every token. */
-export const noKvWindow: KvWindow = { tokens: 0, bytesPerToken: 0 };
+export const noFixedKv: FixedKv = { windowTokens: 0, windowBytesPerToken: 0, stateBytes: 0 };
 
-/** Bytes of KV to move for the last so many tokens of a prompt: `bytesPerToken` for each in the layers that keep all, and what the windows reach. */
-export function kvMoveBytes(tokens: number, bytesPerToken: number, window: KvWindow): number {
-  return tokens * bytesPerToken + Math.min(tokens, window.tokens) * window.bytesPerToken;
+/** Bytes to move for the last so many tokens of a prompt: `bytesPerToken` for each in the layers that keep all, what the windows reach, and states. */
+export function kvMoveBytes(tokens: number, bytesPerToken: number, fixed: FixedKv): number {
+  return tokens * bytesPerToken + Math.min(tokens, fixed.windowTokens) * fixed.windowBytesPerToken + fixed.stateBytes;
 }

@@ -1,4 +1,4 @@
-import type { ExpertLayout, GpuSpec, LatentAttention, ModelSpec, WindowedAttention } from './catalogue.js';
+import type { ExpertLayout, GpuSpec, LatentAttention, LinearAttention, ModelSpec, WindowedAttention } from './catalogue.js';
 
 /** Where a fitted constant comes from: calibrated on measurements, or assumed from a mechanism. */
 export type Basis = 'fit' | 'assumed';
@@ -85,7 +85,11 @@ export function parseModel(entry: unknown, place: string): ModelSpec {
   const fields = objectOf(entry, place);
   const name = nameOf(fields, place);
   const where = `${place} (${name})`;
-  refuseUnknown(fields, ['name', 'source', 'attention', 'tiedEmbeddings', 'mla', 'moe', 'window', 'notes', ...modelIntegers], where);
+  refuseUnknown(
+    fields,
+    ['name', 'source', 'attention', 'tiedEmbeddings', 'mla', 'moe', 'window', 'linear', 'gatedAttention', 'notes', ...modelIntegers],
+    where,
+  );
   const attention = fields.attention;
   if (attention !== 'gqa' && attention !== 'mla') {
     throw new Error(`${where}.attention: is ${JSON.stringify(attention)}; allowed are "gqa" and "mla"`);
@@ -100,14 +104,15 @@ export function parseModel(entry: unknown, place: string): ModelSpec {
     throw new Error(`${where}.keyValueHeads: ${numbers.keyValueHeads} does not divide attentionHeads ${numbers.attentionHeads}`);
   }
   const window = fields.window === undefined ? null : parseWindow(fields.window, `${where}.window`, source, sources);
-  if (window !== null && window.layers >= numbers.layers)
+  const linear = fields.linear === undefined ? null : parseLinear(fields.linear, `${where}.linear`, source, sources);
+  const others = (window?.layers ?? 0) + (linear?.layers ?? 0);
+  if (others >= numbers.layers)
     throw new Error(
-      `${where}.window.layers: is ${window.layers} of ${numbers.layers} layers; at least one must look back over the whole context`,
+      `${where}: windows and linear attention have ${others} of ${numbers.layers} layers; at least one must look back over the whole context`,
     );
-  const tiedEmbeddings = fields.tiedEmbeddings ?? false;
-  if (typeof tiedEmbeddings !== 'boolean')
-    throw new Error(`${where}.tiedEmbeddings: is ${JSON.stringify(tiedEmbeddings)}; must be true or false`);
-  return { name, attention, ...numbers, tiedEmbeddings, mla, moe, window, notes: notesOf(fields, where), sources };
+  const tiedEmbeddings = switchOf(fields, 'tiedEmbeddings', where);
+  const gatedAttention = switchOf(fields, 'gatedAttention', where);
+  return { name, attention, ...numbers, tiedEmbeddings, mla, moe, window, linear, gatedAttention, notes: notesOf(fields, where), sources };
 }
 
 function parseWindow(entry: unknown, where: string, source: string, sources: Sources): WindowedAttention {
@@ -115,6 +120,19 @@ function parseWindow(entry: unknown, where: string, source: string, sources: Sou
   const keys = ['tokens', 'layers'] as const;
   refuseUnknown(fields, [...keys], where);
   return integersOf(fields, keys, where, source, sources);
+}
+
+function parseLinear(entry: unknown, where: string, source: string, sources: Sources): LinearAttention {
+  const fields = objectOf(entry, where);
+  const keys = ['layers', 'keyHeads', 'valueHeads', 'keyHeadSize', 'valueHeadSize', 'convolutionTokens'] as const;
+  refuseUnknown(fields, [...keys], where);
+  return integersOf(fields, keys, where, source, sources);
+}
+
+function switchOf(fields: Fields, key: string, where: string): boolean {
+  const value = fields[key] ?? false;
+  if (typeof value !== 'boolean') throw new Error(`${where}.${key}: is ${JSON.stringify(value)}; must be true or false`);
+  return value;
 }
 
 function notesOf(fields: Fields, where: string): readonly string[] {

@@ -46,6 +46,19 @@ export interface WindowedAttention {
   layers: number;
 }
 
+/**
+ * Layers of linear attention with a gated delta rule (arXiv:2412.06464): each sequence has a state of fixed size, a matrix of key size x value size for every
+ * value head, and the last inputs of a convolution over `convolutionTokens` tokens.
+ */
+export interface LinearAttention {
+  layers: number;
+  keyHeads: number;
+  valueHeads: number;
+  keyHeadSize: number;
+  valueHeadSize: number;
+  convolutionTokens: number;
+}
+
 /** One model of the catalogue, with the shapes its published configuration gives; `sources` as in {@link GpuSpec}. */
 export interface ModelSpec {
   name: string;
@@ -65,6 +78,9 @@ export interface ModelSpec {
   mla: LatentAttention | null;
   moe: ExpertLayout | null;
   window: WindowedAttention | null;
+  linear: LinearAttention | null;
+  /** Queries come with a gate on what attention gives, as large as they are. */
+  gatedAttention: boolean;
   /** What the emulation takes otherwise than the model is, one sentence each. */
   notes: readonly string[];
   sources: Record<string, string>;

@@ -1,5 +1,5 @@
 import { basename, dirname } from 'node:path';
-import type { ExpertLayout, LatentAttention, ModelSpec, WindowedAttention } from './catalogue.js';
+import type { ExpertLayout, LatentAttention, LinearAttention, ModelSpec, WindowedAttention } from './catalogue.js';
 
 // The `config.json` that lies beside the weights of a checkpoint, with the names that Hugging Face's transformers gives its fields.
 
@@ -32,6 +32,7 @@ export function modelOfCheckpoint(file: object, name: string, place: string): Mo
   const mla = config.kv_lora_rank == null ? null : latentOf(config, read);
   const moe = expertsOf(config, layers, place);
   const window = windowOf(config, layers);
+  const linear = linearOf(config, layers, read);
   const headSize = mla === null ? headSizeOf(config, hidden, attentionHeads, place) : read('qk_nope_head_dim');
   const keyValueHeads = mla === null ? read('num_key_value_heads', config.multi_query === true ? 1 : attentionHeads) : attentionHeads;
   if (attentionHeads % keyValueHeads !== 0)
@@ -54,6 +55,8 @@ export function modelOfCheckpoint(file: object, name: string, place: string): Mo
     moe,
     // Blocks of KV are for what grows with the context.
     window: window?.layers === layers ? null : window,
+    linear,
+    gatedAttention: config.attn_output_gate === undefined ? linear !== null : config.attn_output_gate === true,
     notes: notesOf(config, layers, window),
     sources: { [place]: 'configuration of a checkpoint' },
   };
@@ -83,16 +86,22 @@ const otherKinds: Readonly<Record<string, string>> = {
   mamba_d_state: 'state-space layers',
   ssm_cfg: 'state-space layers',
   state_size: 'state-space layers',
-  linear_num_key_heads: 'linear attention',
+  linear_attn_config: 'linear attention of another kind than the gated delta rule',
 };
 
 function refuseOtherKinds(config: Config, place: string): void {
   const kind = Object.keys(otherKinds).find((key) => config[key] != null && config[key] !== false);
-  const what = kind === undefined ? undefined : `${kind}: ${otherKinds[kind]}`;
-  const linear = layerTypes(config).filter((type) => !type.endsWith('attention') || type.startsWith('linear')).length;
-  if (what === undefined && linear === 0) return;
+  const types = layerTypes(config).filter((type) => !type.endsWith('attention') || (type.startsWith('linear') && !hasGatedDelta(config)));
+  const lightning = Array.isArray(config.attn_type_list) && config.attn_type_list.includes(0);
+  if (kind === undefined && types.length === 0 && !lightning) return;
+  const what =
+    kind !== undefined
+      ? `${kind}: ${otherKinds[kind]}`
+      : lightning
+        ? 'attn_type_list: lightning attention'
+        : `layer_types: ${types.length} layers of ${[...new Set(types)].join(', ')}`;
   throw new Error(
-    `${place}: the model has ${what ?? `layer_types: ${linear} layers without ordinary attention`}, which cannot be emulated; every layer must keep KV of one size`,
+    `${place}: the model has ${what}, which cannot be emulated; layers may have full or windowed attention, or a gated delta rule`,
   );
 }
 
@@ -167,6 +176,27 @@ function windowOf(config: Config, layers: number): WindowedAttention | null {
   return windowed === 0 ? null : { tokens, layers: windowed };
 }
 
+/** Gated delta rule (Qwen3-Next and after); other kinds of linear attention have other fields. */
+function hasGatedDelta(config: Config): boolean {
+  return config.linear_num_value_heads != null;
+}
+
+function linearOf(config: Config, layers: number, read: FieldReader): LinearAttention | null {
+  if (!hasGatedDelta(config)) return null;
+  const types = layerTypes(config);
+  const interval = read('full_attention_interval', 4);
+  const linearLayers =
+    types.length > 0 ? types.filter((type) => type === 'linear_attention').length : layers - Math.floor(layers / interval);
+  return {
+    layers: linearLayers,
+    keyHeads: read('linear_num_key_heads'),
+    valueHeads: read('linear_num_value_heads'),
+    keyHeadSize: read('linear_key_head_dim'),
+    valueHeadSize: read('linear_value_head_dim'),
+    convolutionTokens: read('linear_conv_kernel_dim', 4),
+  };
+}
+
 /** What the emulation takes otherwise than the model, one sentence each. */
 function notesOf(config: Config, layers: number, window: WindowedAttention | null): string[] {
   const notes: string[] = [];
@@ -183,7 +213,7 @@ function notesOf(config: Config, layers: number, window: WindowedAttention | nul
 
 function windowedLayers(config: Config, layers: number): number {
   const types = layerTypes(config);
-  if (types.length > 0) return types.filter((type) => type !== 'full_attention').length;
+  if (types.length > 0) return types.filter((type) => type !== 'full_attention' && type !== 'linear_attention').length;
   if (config.use_sliding_window === false) return 0;
   const pattern = numberOr(config.sliding_window_pattern, patternOf(typeOf(config)));
   return pattern > 0 ? layers - Math.floor(layers / pattern) : layers;

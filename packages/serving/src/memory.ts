@@ -1,4 +1,5 @@
-import { type EngineDivision, type GpuSpec, type ModelSpec, type Precision, precisionBytes } from './catalogue.js';
+import type { FixedKv } from '@braess/protocol';
+import { type EngineDivision, type GpuSpec, type LinearAttention, type ModelSpec, type Precision, precisionBytes } from './catalogue.js';
 
 /** Share of the GPU memory an engine may use; vLLM's default for `gpu_memory_utilization`. */
 export const defaultMemoryUtilisation = 0.9;
@@ -14,8 +15,8 @@ export interface KvCapacity {
   weightBytesPerGpu: number;
   kvBytesPerGpu: number;
   kvBytesPerTokenPerGpu: number;
-  /** Set aside on each GPU for the layers that look back over a window. */
-  windowBytesPerGpu: number;
+  /** Set aside on each GPU for what sequences keep beside blocks: windows and states. */
+  sequenceBytesPerGpu: number;
   blocks: number;
   tokens: number;
 }
@@ -28,7 +29,7 @@ export interface KvCapacityOptions extends EngineDivision {
   blockTokens: number;
   memoryUtilisation?: number;
   reserveBytes?: number;
-  /** Sequences whose windows have room, where layers look back over a window only; default none. */
+  /** Sequences that have room for what they keep beside blocks; default none. */
   maxSequences?: number;
   /** Takes the place of the derived number; must still fit. */
   blocks?: number;
@@ -36,7 +37,7 @@ export interface KvCapacityOptions extends EngineDivision {
 
 /**
  * KV bytes of one token over the whole model, each head once: 2 (key, value) x layers x KV heads x head size, or for MLA layers x (rank + rope size). Layers
- * that look back over a window are not among them: {@link windowBytesPerTokenPerGpu}.
+ * that look back over a window, or keep a state, are not among them: {@link fixedKvOf}.
  */
 export function kvBytesPerToken(model: ModelSpec, precision: Precision): number {
   return wholeLayers(model) * kvNumbersPerLayer(model, model.keyValueHeads) * precisionBytes[precision];
@@ -51,15 +52,29 @@ export function kvBytesPerTokenPerGpu(model: ModelSpec, precision: Precision, { 
   return wholeLayers(model) * kvNumbersPerLayer(model, keyValueHeadsPerGpu(model, tensorParallel)) * precisionBytes[precision];
 }
 
-/** The same of the layers that look back over a window, for each token in it. */
-export function windowBytesPerTokenPerGpu(model: ModelSpec, precision: Precision, division: EngineDivision): number {
-  const { window } = model;
-  return window === null ? 0 : (window.layers * kvBytesPerTokenPerGpu(model, precision, division)) / wholeLayers(model);
+/** Layers that look back over the whole context. */
+export function wholeLayers({ layers, window, linear }: ModelSpec): number {
+  return layers - (window?.layers ?? 0) - (linear?.layers ?? 0);
 }
 
-/** Layers that look back over the whole context. */
-export function wholeLayers({ layers, window }: ModelSpec): number {
-  return layers - (window?.layers ?? 0);
+/** What a sequence keeps beside its blocks, over all GPUs of an engine. States are kept at 32 bit, the inputs of convolutions at 16. */
+export function fixedKvOf(model: ModelSpec, precision: Precision, division: EngineDivision): FixedKv {
+  const { window, linear } = model;
+  const perLayer = kvBytesPerTokenPerGpu(model, precision, division) / wholeLayers(model);
+  return {
+    windowTokens: window?.tokens ?? 0,
+    windowBytesPerToken: Math.round((window?.layers ?? 0) * perLayer * division.tensorParallel),
+    stateBytes: linear === null ? 0 : linear.layers * (4 * stateNumbers(linear) + 2 * convolutionNumbers(linear)),
+  };
+}
+
+/** Numbers in the state of a sequence in one layer of linear attention. */
+export function stateNumbers({ valueHeads, keyHeadSize, valueHeadSize }: LinearAttention): number {
+  return valueHeads * keyHeadSize * valueHeadSize;
+}
+
+function convolutionNumbers({ keyHeads, valueHeads, keyHeadSize, valueHeadSize, convolutionTokens }: LinearAttention): number {
+  return (2 * keyHeads * keyHeadSize + valueHeads * valueHeadSize) * (convolutionTokens - 1);
 }
 
 /** KV heads each rank holds. Throws where the head counts do not divide. */
@@ -115,9 +130,13 @@ export function parameterCounts(model: ModelSpec, { tensorParallel, attention: d
   const expert = moe === null ? 0 : model.mlpMatrices * model.hidden * moe.expertIntermediate;
   const dense = model.mlpMatrices * model.hidden * model.intermediate;
   const perExpertLayer = moe === null ? 0 : moe.sharedExperts * expert + moe.experts * model.hidden;
+  const linearLayers = model.linear?.layers ?? 0;
+  const attentionLayers = model.layers - linearLayers;
+  const linear = model.linear === null ? 0 : linearParameters(model.hidden, model.linear);
   return {
-    shardedLinear: model.layers * attention.sharded + (model.layers - expertLayers) * dense + expertLayers * perExpertLayer,
-    replicatedPerGpu: model.layers * attention.replicated,
+    shardedLinear:
+      attentionLayers * attention.sharded + linearLayers * linear + (model.layers - expertLayers) * dense + expertLayers * perExpertLayer,
+    replicatedPerGpu: attentionLayers * attention.replicated,
     expert,
     expertLayers,
     vocabularyMatrix: model.vocabulary * model.hidden,
@@ -135,8 +154,13 @@ function checkExpertDivision({ name, moe }: ModelSpec, gpus: number): void {
 }
 
 function groupedParameters(model: ModelSpec, tensorParallel: number): { sharded: number; replicated: number } {
-  const queryAndOutput = 2 * model.hidden * model.attentionHeads * model.headSize;
+  const queryAndOutput = (model.gatedAttention ? 3 : 2) * model.hidden * model.attentionHeads * model.headSize;
   return { sharded: queryAndOutput, replicated: 2 * model.hidden * keyValueHeadsPerGpu(model, tensorParallel) * model.headSize };
+}
+
+/** Queries, keys, values, the gate of the output, two numbers a value head (decay and rate), and the output. */
+function linearParameters(hidden: number, { keyHeads, valueHeads, keyHeadSize, valueHeadSize }: LinearAttention): number {
+  return hidden * (2 * keyHeads * keyHeadSize + 3 * valueHeads * valueHeadSize + 2 * valueHeads);
 }
 
 /** DeepSeek-V3's projections (arXiv:2412.19437, section 2.1.1): the down-projections are small and stay whole on every rank. */
@@ -170,11 +194,12 @@ export function kvCapacity(options: KvCapacityOptions): KvCapacity {
   const weights = weightBytesPerGpu(model, weightPrecision, options);
   const perToken = kvBytesPerTokenPerGpu(model, kvPrecision, options);
   const usable = gpu.hbmBytes * utilisation;
-  const windowTokens = (model.window?.tokens ?? 0) * (options.maxSequences ?? 0);
-  const windows = windowTokens * windowBytesPerTokenPerGpu(model, kvPrecision, options);
-  const free = usable - weights - reserveBytes - windows;
+  const { windowTokens, windowBytesPerToken, stateBytes } = fixedKvOf(model, kvPrecision, options);
+  const { maxSequences = 0 } = options;
+  const sequences = (maxSequences * (windowTokens * windowBytesPerToken + stateBytes)) / tensorParallel;
+  const free = usable - weights - reserveBytes - sequences;
   const setting = `${model.name} with ${weightPrecision} weights on ${tensorParallel} x ${gpu.name}`;
-  const aside = windows === 0 ? '' : `, ${gigabytes(windows)} for the windows of ${options.maxSequences} sequences (maxSequences)`;
+  const aside = sequences === 0 ? '' : `, ${gigabytes(sequences)} for windows and states of ${maxSequences} sequences (maxSequences)`;
   const sums = `${gigabytes(weights)} of weights a GPU${aside} and a reserve of ${gigabytes(reserveBytes)} in ${gigabytes(usable)} (${utilisation} of ${gigabytes(gpu.hbmBytes)})`;
   const fitting = Math.floor(free / (perToken * blockTokens));
   if (fitting < 1) {
@@ -189,7 +214,7 @@ export function kvCapacity(options: KvCapacityOptions): KvCapacity {
     weightBytesPerGpu: weights,
     kvBytesPerGpu: blocks * blockTokens * perToken,
     kvBytesPerTokenPerGpu: perToken,
-    windowBytesPerGpu: windows,
+    sequenceBytesPerGpu: sequences,
     blocks,
     tokens: blocks * blockTokens,
   };

@@ -1,6 +1,6 @@
 import { type EngineDivision, type GpuSpec, type ModelSpec, type Precision, precisionBytes } from './catalogue.js';
 import type { EngineProfile } from './catalogue-parse.js';
-import { kvBytesPerTokenPerGpu, parameterCounts, wholeLayers } from './memory.js';
+import { fixedKvOf, kvBytesPerTokenPerGpu, parameterCounts, stateNumbers, wholeLayers } from './memory.js';
 import { type DecodeCurve, maximumStretchPasses, type PassShape } from './timing.js';
 
 /**
@@ -35,9 +35,9 @@ export interface RooflineTiming {
   pairNs: number;
   /** Prefill attention, reading one token of context. */
   prefillContextNs: number;
-  /** Layers that look back over a window: a full window of a sequence that decodes, and of one token of a prompt. */
-  windowSequenceNs: number;
-  windowTokenNs: number;
+  /** Layers that look back over a window or keep a state: of a sequence that decodes (a full window), and of one token of a prompt. */
+  fixedSequenceNs: number;
+  fixedTokenNs: number;
   /** All-reduces of a pass: fixed part, and part for each token. */
   collectivePassNs: number;
   collectiveTokenNs: number;
@@ -101,18 +101,37 @@ function attentionTerms(options: RooflineOptions): AttentionTerms {
   const layers = wholeLayers(model);
   const contextNs = Math.max(readNs, ((layers * heads * decodeFlops) / attentionRate) * 1e9);
   const pairNs = ((layers * heads * pairFlops) / attentionRate) * 1e9;
+  const state = stateTerms(options, division.tensorParallel, attentionRate);
   // Windows are taken as full: sequences shorter than one take a little less.
   const windowTokens = model.window === null ? 0 : (model.window.tokens * model.window.layers) / layers;
   return {
     contextNs,
     pairNs,
     prefillContextNs: readNs,
-    windowSequenceNs: windowTokens * contextNs,
-    windowTokenNs: windowTokens * pairNs,
+    fixedSequenceNs: windowTokens * contextNs + state.sequenceNs,
+    fixedTokenNs: windowTokens * pairNs + state.tokenNs,
   };
 }
 
-type AttentionTerms = Pick<RooflineTiming, 'contextNs' | 'pairNs' | 'prefillContextNs' | 'windowSequenceNs' | 'windowTokenNs'>;
+type AttentionTerms = Pick<RooflineTiming, 'contextNs' | 'pairNs' | 'prefillContextNs' | 'fixedSequenceNs' | 'fixedTokenNs'>;
+
+/**
+ * States of linear attention are read and written by each decode pass. Each token decays one, takes out what its key finds, puts its value in, and asks it: 6 FLOPs a number
+ * (arXiv:2412.06464; the chunked form of prompts does some more).
+ */
+function stateTerms(
+  { gpu, model, profile }: RooflineOptions,
+  gpus: number,
+  attentionRate: number,
+): { sequenceNs: number; tokenNs: number } {
+  if (model.linear === null) return { sequenceNs: 0, tokenNs: 0 };
+  const { stateBytes } = fixedKvOf({ ...model, window: null }, 'bf16', { tensorParallel: 1 });
+  const numbers = model.linear.layers * stateNumbers(model.linear);
+  return {
+    sequenceNs: ((2 * stateBytes) / gpus / (gpu.hbmBytesPerSecond * profile.kvEfficiency)) * 1e9,
+    tokenNs: ((6 * numbers) / gpus / attentionRate) * 1e9,
+  };
+}
 
 /** Two ring all-reduces a layer: each GPU sends 2 (n - 1) / n of the 16-bit activations (Patarasuk, Yuan 2009). */
 function collectiveTerms(options: RooflineOptions): CollectiveTerms {
@@ -158,7 +177,7 @@ function gemmFlops(gpu: GpuSpec, profile: EngineProfile, precision: Precision): 
 
 export function rooflineCurve(timing: RooflineTiming, sequences: number, contextTokens: number, curve: DecodeCurve): void {
   const own = share(timing, sequences, sequences);
-  const each = timing.hostSequenceNs + timing.collectiveTokenNs + timing.windowSequenceNs;
+  const each = timing.hostSequenceNs + timing.collectiveTokenNs + timing.fixedSequenceNs;
   const fixed = timing.hostPassNs + own * each + timing.collectivePassNs;
   curve.c0Ns = fixed + linearNs(timing, own, sequences, sequences) + share(timing, contextTokens, sequences) * timing.contextNs;
   curve.c1Ns = own * timing.contextNs;
@@ -183,9 +202,9 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
     (ownDecodes + share(timing, prefillSequences, prefillSequences)) * timing.hostSequenceNs +
     (shape.prefillTokens > 0 ? timing.prefillPassNs : 0);
   const decodeAttention =
-    share(timing, shape.decodeContextTokens, decodeSequences) * timing.contextNs + ownDecodes * timing.windowSequenceNs;
+    share(timing, shape.decodeContextTokens, decodeSequences) * timing.contextNs + ownDecodes * timing.fixedSequenceNs;
   const prefillAttention = Math.max(
-    share(timing, shape.prefillPairs, prefillSequences) * timing.pairNs + ownPromptTokens * timing.windowTokenNs,
+    share(timing, shape.prefillPairs, prefillSequences) * timing.pairNs + ownPromptTokens * timing.fixedTokenNs,
     share(timing, shape.prefillContextTokens, prefillSequences) * timing.prefillContextNs,
   );
   return Math.max(

@@ -72,6 +72,7 @@ describe('parameters and memory', () => {
       ['gpt-oss-20b', 20.9e9],
       ['gpt-oss-120b', 116.8e9],
       ['Gemma-3-27B', 27.0e9],
+      ['Qwen3-Next-80B-A3B', 79.67e9],
     ];
     expect(published.map(([name]) => name)).toEqual([...catalogue.models.keys()]);
     for (const [name, total, tolerance = 0.01] of published) {

@@ -94,6 +94,35 @@ const published: Readonly<Record<string, { config: object; parameters: number; k
     parameters: 27.0e9,
     kvBytes: 10 * 2 * 16 * 128 * 2,
   },
+  'Qwen3-Coder-Next': {
+    // A gated delta rule in three layers of four, and a gate on the output of the others.
+    config: {
+      ...dense,
+      model_type: 'qwen3_next',
+      ...shape(48, 2048, 16, 2, 5120, 151_936),
+      ...{ head_dim: 256, num_experts: 512, num_experts_per_tok: 10, moe_intermediate_size: 512, shared_expert_intermediate_size: 512 },
+      ...{ linear_num_key_heads: 16, linear_num_value_heads: 32, linear_key_head_dim: 128, linear_value_head_dim: 128 },
+      ...{ linear_conv_kernel_dim: 4, full_attention_interval: 4, max_position_embeddings: 262_144 },
+    },
+    parameters: 79.67e9,
+    kvBytes: 12 * 2 * 2 * 256 * 2,
+  },
+  'Qwen3.6-35B-A3B': {
+    config: {
+      model_type: 'qwen3_5_moe',
+      text_config: {
+        ...dense,
+        model_type: 'qwen3_5_moe_text',
+        ...shape(40, 2048, 16, 2, 5120, 248_320),
+        ...{ head_dim: 256, num_experts: 256, num_experts_per_tok: 8, moe_intermediate_size: 512, shared_expert_intermediate_size: 512 },
+        ...{ linear_num_key_heads: 16, linear_num_value_heads: 32, linear_key_head_dim: 128, linear_value_head_dim: 128 },
+        layer_types: Array.from({ length: 40 }, (_, layer) => (layer % 4 === 3 ? 'full_attention' : 'linear_attention')),
+        attn_output_gate: true,
+      },
+    },
+    parameters: 35e9,
+    kvBytes: 10 * 2 * 2 * 256 * 2,
+  },
   'StarCoder2-15B': {
     // Two matrices an MLP; head size from hidden / heads.
     config: { ...dense, model_type: 'starcoder2', hidden_act: 'gelu_pytorch_tanh', ...shape(40, 6144, 48, 4, 24_576, 49_152) },
@@ -150,16 +179,20 @@ describe('the configuration of a checkpoint', () => {
     expect(modelOf(config, '/models/mixtral.json', 'mixtral').name).toBe('mixtral');
   });
 
-  it('tells layers that look back over a window from the others', () => {
+  it('tells layers that look back over a window, or keep a state, from the others', () => {
     const model = (name: string) => modelOf(published[name]?.config as object);
     expect(model('gpt-oss-120b').window).toEqual({ tokens: 128, layers: 18 });
     expect(model('Gemma-3-27B').window).toEqual({ tokens: 1024, layers: 52 });
     expect(model('Llama-4-Maverick').window).toEqual({ tokens: 8192, layers: 36 });
     expect(model('Qwen2.5-72B').window).toBeNull();
+    expect(model('Qwen3.6-35B-A3B').window).toBeNull();
+    expect(model('Qwen3.6-35B-A3B').linear).toMatchObject({ layers: 30, valueHeads: 32 });
     for (const name of ['gpt-oss-120b', 'Gemma-3-27B', 'Mixtral-8x7B']) {
       const { name: _, sources: _sources, ...shape } = modelNamed(loadCatalogue(), name);
       expect(model(name)).toMatchObject({ ...shape, contextTokens: expect.any(Number) });
     }
+    const { name: _, sources: _sources, ...next } = modelNamed(loadCatalogue(), 'Qwen3-Next-80B-A3B');
+    expect(model('Qwen3-Coder-Next')).toMatchObject(next);
   });
 
   it('says what it takes otherwise', () => {
@@ -180,7 +213,11 @@ describe('the configuration of a checkpoint', () => {
     expect(read({ hybrid_override_pattern: 'M-M*' })).toThrow(
       /config\.json: the model has hybrid_override_pattern: layers of several kinds/,
     );
-    expect(read({ layer_types: ['linear_attention', 'full_attention'] })).toThrow(/layer_types: 1 layers without ordinary attention/);
+    expect(read({ layer_types: ['linear_attention', 'full_attention'] })).toThrow(/layer_types: 1 layers of linear_attention/);
+    expect(read({ layer_types: ['mamba', 'full_attention'] })).toThrow(/layer_types: 1 layers of mamba/);
+    expect(read({ linear_attn_config: { kda_layers: [1] } })).toThrow(/linear_attn_config: linear attention of another kind/);
+    expect(read({ attn_type_list: [0, 1] })).toThrow(/lightning attention/);
+    expect(read({ attn_type_list: [1, 1] })).not.toThrow();
     expect(read({ is_encoder_decoder: true })).toThrow(/an encoder/);
     expect(read({ vocab_size: undefined })).toThrow(/config\.json: vocab_size is missing; .* write it into a copy/);
     expect(read({ num_hidden_layers: '32' })).toThrow(/num_hidden_layers is "32"; must be an integer/);

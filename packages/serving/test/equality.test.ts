@@ -153,7 +153,7 @@ const timings: [string, () => TimingModel][] = [
   ['roofline', () => plainTiming()],
   [
     'roofline of GPUs with sequences of their own',
-    () => plainTiming({ ranks: 4, sharedTokenNs: 300, windowSequenceNs: 5000, windowTokenNs: 40 }),
+    () => plainTiming({ ranks: 4, sharedTokenNs: 300, fixedSequenceNs: 5000, fixedTokenNs: 40 }),
   ],
   ['roofline that grows past its launches', () => plainTiming({ launchPassNs: 7_150_000 })],
   ['polynomial', () => createPolynomial(480)],

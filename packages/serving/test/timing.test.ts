@@ -33,7 +33,7 @@ const timings: [string, () => TimingModel][] = [
   ['roofline', () => plainTiming()],
   [
     'roofline of GPUs with sequences of their own',
-    () => plainTiming({ ranks: 4, sharedTokenNs: 300, windowSequenceNs: 5000, windowTokenNs: 40 }),
+    () => plainTiming({ ranks: 4, sharedTokenNs: 300, fixedSequenceNs: 5000, fixedTokenNs: 40 }),
   ],
   ['polynomial', () => createPolynomial(100_000)],
   ['table', () => importDynamoProfile(profile, 'test')],

@@ -71,10 +71,10 @@ function describe(report: ScenarioReport): string {
     `${report.name}: ${report.gpus} GPUs`,
     groups,
     ...report.groups
-      .filter(({ windowBytesPerGpu }) => windowBytesPerGpu > 0)
+      .filter(({ sequenceBytesPerGpu }) => sequenceBytesPerGpu > 0)
       .map(
-        ({ name, windowBytesPerGpu }) =>
-          `${name}: ${gigabytes(windowBytesPerGpu)} a GPU set aside for layers that look back over a window, for maxSequences sequences`,
+        ({ name, sequenceBytesPerGpu }) =>
+          `${name}: ${gigabytes(sequenceBytesPerGpu)} a GPU set aside for what maxSequences sequences keep beside blocks (windows, states)`,
       ),
     `workload: ${fixed(workload.requests)} requests at ${fixed(workload.ratePerSecond, 2)}/s, ${fixed(workload.inputTokens)} tokens in and ${fixed(workload.outputTokens)} out on average, ${fixed(100 * workload.repeatedShare, 1)} % of the input seen before`,
     `estimated saturation: ${fixed(saturation.requestsPerSecond, 2)} requests/s without prefix hits, limited by the ${saturation.limit} stage (prefill ${fixed(saturation.prefillRequestsPerSecond, 2)}/s, decode ${fixed(saturation.decodeRequestsPerSecond, 2)}/s at ${saturation.decodeSequences} sequences an engine)`,

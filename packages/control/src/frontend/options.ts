@@ -1,5 +1,5 @@
 import { KernelError } from '@braess/kernel';
-import { type KvEventColumns, type KvWindow, type MeasureListener, noKvWindow } from '@braess/protocol';
+import { type FixedKv, type KvEventColumns, type MeasureListener, noFixedKv } from '@braess/protocol';
 import type { NetworkSite } from '../oracle/site.js';
 import type { AdmissionPolicy, OraclePolicy } from '../policy/control-policies.js';
 import { type BoundPolicy, bindPolicy } from '../policy/policy.js';
@@ -46,8 +46,8 @@ export interface FrontendOptions {
   readonly site?: NetworkSite;
   /** KV bytes of a token: what a transfer is said to move. */
   readonly kvBytesPerToken?: number;
-  /** And of the layers that look back over a window; default none. */
-  readonly kvWindow?: KvWindow;
+  /** And what does not grow with the prompt; default nothing. */
+  readonly fixedKv?: FixedKv;
   /** What narrows the choice of a decode engine. */
   readonly decodeStage?: DecodeStageOptions;
   readonly queue?: QueueOptions;
@@ -145,7 +145,7 @@ export function frontendSettings(options: FrontendOptions): FrontendSettings {
   const decisions = { candidates: 8, ...(options.decisions ?? { every: 0 }) };
   const settings: FrontendSettings = {
     kvBytesPerToken: 0,
-    kvWindow: noKvWindow,
+    fixedKv: noFixedKv,
     maxAttempts: 3,
     onEngineDeath: 'retry',
     maxInFlight: 1 << 22,

@@ -93,8 +93,8 @@ export function judgeOracle(desk: FrontendDesk, state: FrontendState, context: F
   const { slots, oracle: seen } = state;
   const wayNs = slots.predictedWayNs[slot]!;
   // Said of the whole KV; blocks that the engine held did not move.
-  const { kvBytesPerToken, kvWindow } = desk.settings;
-  const moved = slots.transferBytes[slot]! / kvMoveBytes(slots.inputTokens[slot]!, kvBytesPerToken, kvWindow);
+  const { kvBytesPerToken, fixedKv } = desk.settings;
+  const moved = slots.transferBytes[slot]! / kvMoveBytes(slots.inputTokens[slot]!, kvBytesPerToken, fixedKv);
   const predictedNs = (slots.predictedNs[slot]! - wayNs) * moved + wayNs;
   const tookNs = slots.transferEndNs[slot]! - slots.transferStartNs[slot]!;
   if (!(predictedNs > 0 && tookNs > 0)) return;

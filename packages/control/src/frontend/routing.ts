@@ -147,7 +147,7 @@ function fillView(desk: FrontendDesk, state: FrontendState, context: FrontendCon
   if (decode) {
     view.stage = routerStage.decode;
     view.prefillEngine = state.slots.prefillEngine[slot]!;
-    view.transferBytes = kvMoveBytes(state.slots.inputTokens[slot]!, desk.settings.kvBytesPerToken, desk.settings.kvWindow);
+    view.transferBytes = kvMoveBytes(state.slots.inputTokens[slot]!, desk.settings.kvBytesPerToken, desk.settings.fixedKv);
     view.tierTransfers = state.tierTransfers;
     const [from, to] = [networkTiers * view.prefillEngine, networkTiers * (view.prefillEngine + 1)];
     view.sourceTransfers = state.sourceTransfers.subarray(from, to);

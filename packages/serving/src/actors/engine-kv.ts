@@ -1,5 +1,5 @@
 import type { ActorId, Context } from '@braess/kernel';
-import { cancelTransfer, kvArrived, kvMoveBytes, noKvWindow, releaseKv, startTransfer, transferEnded } from '@braess/protocol';
+import { cancelTransfer, kvArrived, kvMoveBytes, noFixedKv, releaseKv, startTransfer, transferEnded } from '@braess/protocol';
 import { transferDone } from '../engine.js';
 import { type EngineActorState, requestKind } from './engine-actor-state.js';
 import { boundaryDelayNs, type EngineScope, speechDelayNs } from './engine-scope.js';
@@ -94,8 +94,8 @@ function startMove<Pool>(
   creditTokens: number,
 ): void {
   const { columns, engine } = state;
-  const { kvBytesPerToken, kvWindow = noKvWindow, overlapLayers = 1 } = scope.options;
-  const bytes = kvMoveBytes(engine.requests.promptTokens[slot]! - creditTokens, kvBytesPerToken, kvWindow);
+  const { kvBytesPerToken, fixedKv = noFixedKv, overlapLayers = 1 } = scope.options;
+  const bytes = kvMoveBytes(engine.requests.promptTokens[slot]! - creditTokens, kvBytesPerToken, fixedKv);
   const lastBytes = columns.incomplete[slot] === 1 ? Math.ceil(bytes / overlapLayers) : 0;
   const shares = sharesOf(scope, context, columns.prefillEngine[slot]!, columns.request[slot]!);
   const parts = lastBytes > 0 ? 2 * shares : shares;

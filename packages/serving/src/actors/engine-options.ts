@@ -1,5 +1,5 @@
 import type { ActorReference } from '@braess/kernel';
-import type { KvWindow } from '@braess/protocol';
+import type { FixedKv } from '@braess/protocol';
 import type { EngineRules } from '../engine-state.js';
 import type { TimingModel } from '../timing.js';
 import type { EngineBlocks } from './engine-blocks.js';
@@ -50,8 +50,8 @@ export interface EngineKindOptions<Pool> {
   readonly blocks: EngineBlocks<Pool>;
   /** KV bytes of one token, over all GPUs of the group. */
   readonly kvBytesPerToken: number;
-  /** KV beside it that moves with a prompt; default none. */
-  readonly kvWindow?: KvWindow;
+  /** What moves with a prompt beside it; default nothing. */
+  readonly fixedKv?: FixedKv;
   /** Delay of messages to frontends and planner (control), and to other servers. */
   readonly controlDelayNs: number;
   readonly serverDelayNs: number;

@@ -1,5 +1,6 @@
 import {
   createRoofline,
+  fixedKvOf,
   gpuNamed,
   kvBytesPerToken,
   kvBytesPerTokenPerGpu,
@@ -9,7 +10,6 @@ import {
   profileNamed,
   rooflineMixedNs,
   weightBytesPerGpu,
-  windowBytesPerTokenPerGpu,
 } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
 
@@ -24,17 +24,17 @@ describe('layers that look back over a window', () => {
     expect(kvBytesPerToken(model, 'bf16')).toBe(10 * layerBytes);
     const division = { tensorParallel: 4 };
     expect(kvBytesPerTokenPerGpu(model, 'bf16', division)).toBe((10 * layerBytes) / 4);
-    expect(windowBytesPerTokenPerGpu(model, 'bf16', division)).toBe((52 * layerBytes) / 4);
+    expect(fixedKvOf(model, 'bf16', division)).toEqual({ windowTokens: 1024, windowBytesPerToken: 52 * layerBytes, stateBytes: 0 });
     const options = { gpu, model, ...division, weightPrecision: 'bf16', kvPrecision: 'bf16', blockTokens: 16 } as const;
     const weights = weightBytesPerGpu(model, 'bf16', division);
     for (const maxSequences of [8, 64]) {
       const windows = (maxSequences * 1024 * 52 * layerBytes) / 4;
       const capacity = kvCapacity({ ...options, maxSequences });
-      expect(capacity.windowBytesPerGpu).toBe(windows);
+      expect(capacity.sequenceBytesPerGpu).toBe(windows);
       expect(capacity.blocks).toBe(Math.floor((0.9 * gpu.hbmBytes - 4e9 - weights - windows) / (16 * ((10 * layerBytes) / 4))));
     }
     expect(() => kvCapacity({ ...options, maxSequences: 1024 })).toThrow(
-      /does not fit: .* 111\.7 GB for the windows of 1024 sequences \(maxSequences\)/,
+      /does not fit: .* 111\.7 GB for windows and states of 1024 sequences \(maxSequences\)/,
     );
   });
 
@@ -74,5 +74,27 @@ describe('layers that look back over a window', () => {
       52 * ((tokens * (tokens + 1)) / 2 - tokens * 1024) * pairNs,
       -1,
     );
+  });
+});
+
+describe('layers of linear attention', () => {
+  const next = modelNamed(catalogue, 'Qwen3-Next-80B-A3B');
+  /** Of 36 layers: 32 matrices of 128 x 128 at 32 bit, and three inputs of the convolution of queries, keys and values at 16. */
+  const stateBytes = 36 * (32 * 128 * 128 * 4 + (2 * 16 * 128 + 32 * 128) * 3 * 2);
+
+  it('keep a state for each sequence, whatever its length', () => {
+    expect(kvBytesPerToken(next, 'bf16')).toBe(12 * 2 * 2 * 256 * 2);
+    expect(fixedKvOf(next, 'bf16', { tensorParallel: 2 })).toEqual({ windowTokens: 0, windowBytesPerToken: 0, stateBytes });
+    const options = { gpu, model: next, tensorParallel: 2, weightPrecision: 'fp8', kvPrecision: 'bf16', blockTokens: 16 } as const;
+    const at = (maxSequences: number): number => kvCapacity({ ...options, maxSequences }).sequenceBytesPerGpu;
+    expect(at(256)).toBe((256 * stateBytes) / 2);
+  });
+
+  it('read and write the state of each sequence that decodes', () => {
+    const profile = profileNamed(catalogue, 'default');
+    const timing = createRoofline({ gpu, model: next, profile, tensorParallel: 1, weightPrecision: 'fp8', kvPrecision: 'bf16' });
+    expect(timing.fixedSequenceNs).toBeCloseTo((2 * stateBytes * 1e9) / (gpu.hbmBytesPerSecond * profile.kvEfficiency), 3);
+    // Decay, what the key finds, the new value, the answer to the query: 6 FLOPs a number of the state.
+    expect(timing.fixedTokenNs).toBeCloseTo((6 * 36 * 32 * 128 * 128 * 1e9) / (gpu.denseFlops.bf16 * profile.attentionEfficiency), 6);
   });
 });

@@ -33,3 +33,11 @@ it('moves the KV of the whole prompt in half of the layers, and of the window in
   // Shorter than the window.
   expect(await moved(100)).toEqual(Array(2).fill([18 * layerBytes * (100 + 100)]));
 });
+
+it('moves the state of linear attention with each prompt', async () => {
+  const settings = ['model={name: Qwen3-Next-80B-A3B, weightPrecision: fp8}', 'cluster.gpusPerServer=2', 'cluster.gpu=H200'];
+  const engines = 'serving=[{count: 1, role: prefill, tensorParallel: 2}, {count: 1, role: decode, tensorParallel: 2}]';
+  const { rows } = await queryRun((await runText(scenario, [...settings, engines])).folder, 'select transfer_bytes from requests');
+  const stateBytes = 36 * (32 * 128 * 128 * 4 + (2 * 16 * 128 + 32 * 128) * 3 * 2);
+  expect(rows).toEqual(Array(2).fill([1000 * 12 * 2 * 2 * 256 * 2 + stateBytes]));
+});
