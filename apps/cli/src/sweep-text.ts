@@ -115,6 +115,9 @@ function kneesText(sweeps: readonly Sweep[], hasSlo: boolean): string {
 
 function kneeText({ path, points, knee, sloShare, seeds }: Sweep): string {
   const kept = `the SLO for ${100 * sloShare} % of the requests${seeds === 1 ? '' : ' in the mean of its runs'}`;
+  const next = points[knee + 1];
+  if (next?.runs.some(({ error }) => error !== null) === true)
+    return `knee unknown: ${path} = ${next.value} has runs that failed${knee < 0 ? '' : `; up to ${points[knee]?.value} each point keeps ${kept}`}`;
   if (knee < 0) return `not even the first point keeps ${kept}`;
   const last = knee === points.length - 1;
   return `knee: ${path} = ${points[knee]?.value} is the last point that keeps ${kept}${last ? ' (and the last of the sweep)' : ''}`;
