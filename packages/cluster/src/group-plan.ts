@@ -127,7 +127,7 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
     };
   } catch (error) {
     if (error instanceof ScenarioError) throw error;
-    refuse(read, path, `does not fit: ${(error as Error).message}`);
+    refuse(read, path, `cannot be built: ${(error as Error).message}`);
   }
 }
 

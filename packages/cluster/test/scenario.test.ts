@@ -228,7 +228,7 @@ describe('what cannot be is refused', () => {
   it('a model that does not fit, with the sums', () => {
     const text = smallest.replace('count: 2', 'count: 1\n    tensorParallel: 8');
     const found = problems(`${text}model: { name: DeepSeek-R1, weightPrecision: fp8 }\n`);
-    expect(found[0]).toMatch(/^test\.yaml:2:5: serving\[0\] does not fit: DeepSeek-R1 with fp8 weights on 8 x H100/);
+    expect(found[0]).toMatch(/^test\.yaml:2:5: serving\[0\] cannot be built: DeepSeek-R1 with fp8 weights on 8 x H100/);
     expect(problems(`${text}model: { name: DeepSeek-R1, weightPrecision: fp8 }\ncluster: { gpu: H200 }\n`)).toEqual([]);
   });
 

@@ -108,7 +108,7 @@ describe('the configurations of NetKV', () => {
     // Of four times 80 GiB at most nine tenths, less 141 GB of weights and 4 GB a GPU for the rest.
     expect(blocks('null')).toBeGreaterThan(268);
     expect(blocks('null') * blockBytes).toBeLessThan(4 * 80 * 2 ** 30 * 0.9 - 141e9 - 4 * 4e9);
-    expect(() => blocks(String(blocks('null') + 20))).toThrow('does not fit');
+    expect(() => blocks(String(blocks('null') + 20))).toThrow('do not fit');
   });
 });
 
