@@ -1,3 +1,4 @@
+import { parseScenario, traceSetting, writeWorkload } from '@braess/cluster';
 import { queryRun } from '@braess/telemetry';
 import { describe, expect, it } from 'vitest';
 import { disaggregated, runText, testFile } from './small-runs.js';
@@ -24,6 +25,17 @@ describe('tenants with lengths and arrivals of their own', () => {
     const [ofBatch, ofChat] = rows as [[string, number, number, number], [string, number, number, number]];
     expect([ofBatch[0], ofBatch[2], ofBatch[3], ofChat[0], ofChat[2], ofChat[3]]).toEqual(['batch', 3000, 3000, 'chat', 200, 200]);
     expect(Number(ofBatch[1]) + Number(ofChat[1])).toBe(80);
+  });
+
+  it('run again from the trace that their requests are written to', async () => {
+    const agents = `{ tenant: agents, source: { kind: sessions, sessionArrivals: { kind: poisson, ratePerSecond: 3 }, turns: { kind: constant, tokens: 3 },
+      firstTokens: { kind: constant, tokens: 300 }, turnTokens: { kind: constant, tokens: 50 }, outputTokens: { kind: constant, tokens: 20 }, meanThinkS: 0.5, maxInputTokens: 4000 } }`;
+    const settings = [`workload.source={ kind: mixture, parts: [${chat}, ${agents}] }`, 'workload.sessions={ next: arrival }'];
+    const file = testFile('written.csv', '');
+    await writeWorkload(parseScenario(disaggregated, 'mixture.yaml', settings), file);
+    const [made, replayed] = [await runText(disaggregated, settings), await runText(disaggregated, [...settings, traceSetting(file)])];
+    expect(made.hitRates.total).toBeGreaterThan(0.05);
+    expect(replayed.fingerprint).toBe(made.fingerprint);
   });
 
   it('leave each other as they are: a change to one changes no arrival of the other', async () => {

@@ -16,6 +16,8 @@ export interface ArrivalQueue {
   reorderRows: number;
   /** 0: timestamps stay as they are. */
   tickNs: number;
+  /** Whether rows with one timestamp were spread. */
+  spread: boolean;
   fromFirst: boolean;
   waiting: TraceRow[];
   tick: TraceRow[];
@@ -29,6 +31,7 @@ export function createArrivalQueue(file: string, reorderRows: number, tickNs: nu
     file,
     reorderRows,
     tickNs,
+    spread: false,
     fromFirst,
     waiting: [],
     tick: [],
@@ -102,6 +105,7 @@ function passTick(queue: ArrivalQueue, row: TraceRow, arrivalNs: number, emit: (
 /** n requests of one timestamp t get t, t + tick / n, t + 2 tick / n ...: same order, same tick, no draw. */
 function releaseTick(queue: ArrivalQueue, tickNs: number, emit: (row: TraceRow) => void): void {
   const count = queue.tick.length;
+  if (count > 1) queue.spread = true;
   for (const [index, row] of queue.tick.entries()) {
     row.arrivalNs += Math.floor((tickNs * index) / count);
     emit(row);

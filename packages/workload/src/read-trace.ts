@@ -273,5 +273,5 @@ function finishBatch(reading: Reading, builder: RequestTableBuilder): void {
   reading.finished.push(table);
   reading.passed += table.requestCount;
   reading.report.requests = reading.passed;
-  reading.report.spreadTickNs = reading.queue.tickNs;
+  reading.report.spreadTickNs = reading.queue.spread ? reading.queue.tickNs : 0;
 }

@@ -3,6 +3,7 @@ import {
   type ReadTraceOptions,
   type RequestTable,
   readTrace,
+  type SessionTurns,
   sliceRequests,
   traceStatistics,
   writePlainCsv,
@@ -180,6 +181,14 @@ describe('Mooncake sessions', () => {
     await expect(read(rows)).rejects.toThrow(message);
   });
 
+  it('with times of their own are spread only where some are equal', async () => {
+    const rows = (...times: number[]) => times.map((timestamp) => request({ timestamp }));
+    const { report, table } = await read(rows(0, 500, 501), { arrivals: 'spread' });
+    expect(report.spreadTickNs).toBe(0);
+    expect([...table.arrivalNs]).toEqual([0, 500 * MS, 501 * MS]);
+    expect((await read(rows(0, 500, 500), { arrivals: 'spread' })).report.spreadTickNs).toBe(500 * MS);
+  });
+
   it('say what nothing goes by', async () => {
     const { report } = await read([
       request({ timestamp: 0, priority: 3, tools: [], extra: null }),
@@ -208,6 +217,26 @@ describe('a client of turns with delays', () => {
     expect(atMs('b')).toEqual([4, 11.002, 19.004]);
     expect(seen.find(({ request: row }) => table.session[row] === -1)!.atNs).toBe(3 * MS + 1000);
     expect([0, 1].reduce((sum, client) => sum + countsOf(runs[0]!, client).completed, 0)).toBe(7);
+  });
+
+  it('puts think times in the place of delays, and lets timed turns wait for the answer, where sessions are set so', async () => {
+    const timed = [
+      request({ session_id: 'c', timestamp: 0 }),
+      request({ session_id: 'c', timestamp: 1 }),
+      request({ session_id: 'c', timestamp: 90 }),
+    ];
+    const { table } = await read([...chat('a', 0), ...timed]);
+    const sent = (sessions?: SessionTurns): Record<string, number[]> => {
+      const run = simulate({ options: { ...options, table, ...(sessions === undefined ? {} : { sessions }) }, frontend: AT_ONCE });
+      run.runUntil();
+      const times: Record<string, number[]> = { a: [], c: [] };
+      for (const { request: row, atNs } of seenBy(run)) times[table.sessionNames[table.session[row]!]!]!.push((atNs - 1000) / MS);
+      return times;
+    };
+    const turns = { meanThinkMs: 20, think: 'constant', afterFailure: 'continue' } as const;
+    expect(sent()).toEqual({ a: [0, 7.002, 15.004], c: [0, 1, 90] });
+    expect(sent({ ...turns, next: 'arrival' })).toEqual({ a: [0, 7.002, 15.004], c: [0, 5.002, 90] });
+    expect(sent({ ...turns, next: 'think' })).toEqual({ a: [0, 25.002, 50.004], c: [0, 25.002, 50.004] });
   });
 
   it('lets one whose session has lost its beginning come by itself', async () => {
