@@ -356,6 +356,7 @@ describe('a run folder', () => {
       text: `admission by policy in-flight-limit: rejected with ${inFlight} in flight and ${waiting} waiting at this frontend, ${tokens} prompt tokens under way at the engines`,
       candidates: [],
     });
+    expect(steps[2]).toMatchObject({ text: 'rejected (admission by policy in-flight-limit)' });
     const report = readFileSync(await writeReport(folder), 'utf8');
     expect(report).toMatch(new RegExp(`<td[^>]*>in-flight-limit</td><td[^>]*>rejected</td><td[^>]*>${rejected}</td>`));
     expect(report).toMatch(new RegExp(`prefill route</td><td[^>]*>kv</td><td[^>]*>${60 - rejected}</td>`));

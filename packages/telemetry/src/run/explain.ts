@@ -1,3 +1,4 @@
+import { readManifest } from './folder.js';
 import { openRunDatabase, type RunDatabase } from './query.js';
 
 /** One step of a request's life. */
@@ -45,7 +46,7 @@ export async function explainRequest(folder: string, requestId: number): Promise
       database,
       `select * from decisions where request_id = ${requestId} order by time_ns, decision_id, score nulls last, candidate`,
     );
-    const lines = [...requestLines(request), ...decisionLines(decisions, Number(request.arrival_ns))];
+    const lines = [...requestLines(request, admissionPolicyOf(folder)), ...decisionLines(decisions, Number(request.arrival_ns))];
     // A stable sort: steps at the same time stay in the order of a request's life.
     return lines
       .map((line, i) => ({ line, i }))
@@ -72,7 +73,14 @@ function rank(line: ExplainLine): number {
   return STEP_ORDER.indexOf(line.step);
 }
 
-function requestLines(request: Row): ExplainLine[] {
+/** The admission policy as the scenario names it, for requests whose decisions were not recorded; null where there is none. */
+function admissionPolicyOf(folder: string): string | null {
+  const { scenario } = readManifest(folder) as { scenario: { router?: { admission?: { policy?: unknown } } } | null };
+  const policy = scenario?.router?.admission?.policy;
+  return typeof policy === 'string' ? policy : null;
+}
+
+function requestLines(request: Row, admissionPolicy: string | null): ExplainLine[] {
   const arrivalNs = Number(request.arrival_ns);
   const lines: ExplainLine[] = [];
   const add = (time: unknown, step: ExplainLine['step'], where: unknown, text: string): void => {
@@ -125,7 +133,7 @@ function requestLines(request: Row): ExplainLine[] {
       `last of ${request.output_tokens} tokens: TPOT ${ms(request.tpot_ms)}, longest gap ${ms(request.max_itl_ms)}`,
     );
   }
-  add(request.end_ns, 'end', '', endText(request));
+  add(request.end_ns, 'end', '', endText(request, admissionPolicy));
   if (typeof request.end_ns !== 'number') add(lastTime(request), 'end', '', 'still in flight when the run ended');
   return lines;
 }
@@ -203,8 +211,9 @@ function tierTokens(request: Row, ...tiers: readonly string[]): string {
   return found.join(', ');
 }
 
-function endText(request: Row): string {
-  const reason = request.reason === 'none' ? '' : ` (${String(request.reason).replaceAll('_', ' ')})`;
+function endText(request: Row, admissionPolicy: string | null): string {
+  const who = request.reason === 'admission' && admissionPolicy !== null ? ` by policy ${admissionPolicy}` : '';
+  const reason = request.reason === 'none' ? '' : ` (${String(request.reason).replaceAll('_', ' ')}${who})`;
   const attempts = Number(request.attempts) > 1 ? ` after ${request.attempts} attempts` : '';
   const preempted = Number(request.preemptions) > 0 ? `, preempted ${request.preemptions} times` : '';
   const total = typeof request.e2e_ms === 'number' ? `: E2E ${ms(request.e2e_ms)}` : '';
