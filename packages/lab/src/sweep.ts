@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { planCluster, readScenario } from '@braess/cluster';
 import { ThreadPool } from '@braess/kernel';
+import { makeFreeFolder } from '@braess/telemetry';
 import { figuresOf, type RunFigures } from './run-figures.js';
 import type { ScenarioSummary } from './run-scenario.js';
 import { RunsCount, type RunsProgress } from './runs-progress.js';
@@ -15,8 +16,8 @@ export interface SweepOptions {
   readonly axes: readonly SweepAxis[];
   /** Runs of each point, with seeds counted on from the scenario's own (`seedAt`): the same ones at every point. Default 1. */
   readonly seeds?: number;
-  /** Folder for the run folders of all points. */
-  readonly out: string;
+  /** Folder for the run folders of all points; default the next free runs/sweep-<number>, or runs/seeds-<number> where only the seed varies. */
+  readonly out?: string;
   /** Runs at a time (default: one a core). */
   readonly parallel?: number;
   readonly signal?: AbortSignal;
@@ -90,7 +91,8 @@ export async function sweepScenario(options: SweepOptions): Promise<Sweep[]> {
     throw new RangeError('sweep of seed: each point would have one seed and several; leave one of the two out');
   // A mistake would be each run's; of several points it is perhaps that of one.
   if (axes.length === 0) planCluster(readScenario(options.file, options.settings));
-  const points = await runPoints(options, combinations(axes));
+  const out = options.out ?? makeFreeFolder(join('runs', axes.length === 0 ? 'seeds' : 'sweep'));
+  const points = await runPoints({ ...options, out }, combinations(axes));
   const last = axes.at(-1);
   const length = last?.values.length ?? 1;
   const isScale = last !== undefined && last.path !== 'seed' && areScale(last.values);
@@ -111,7 +113,10 @@ function combinations(axes: readonly SweepAxis[]): Combination[] {
   );
 }
 
-async function runPoints(options: SweepOptions, points: readonly Combination[]): Promise<SweepPoint[]> {
+/** The options of a sweep whose folder is known. */
+type PlacedSweep = SweepOptions & { readonly out: string };
+
+async function runPoints(options: PlacedSweep, points: readonly Combination[]): Promise<SweepPoint[]> {
   const { signal, seeds } = options;
   const runs = points.length * (seeds ?? 1);
   // Each run listens for the end.
@@ -143,7 +148,7 @@ async function runPoints(options: SweepOptions, points: readonly Combination[]):
 }
 
 /** The runs of a point, one a seed. */
-function tasksOf({ file, settings = [], seeds, out }: SweepOptions, combination: Combination, index: number): SweepTask[] {
+function tasksOf({ file, settings = [], seeds, out }: PlacedSweep, combination: Combination, index: number): SweepTask[] {
   const name = combination.map(({ value }) => folderPart(value).slice(0, 40)).join('-');
   const task = {
     file,

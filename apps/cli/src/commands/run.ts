@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import type { RunScenarioOptions, ScenarioSummary, SweepAxis } from '@braess/lab';
 import { SingleBar } from 'cli-progress';
 import { Command, InvalidArgumentError, Option } from 'commander';
@@ -134,13 +133,12 @@ function exitCodeOfRun(summary: ScenarioSummary, interrupted: boolean): number {
 async function runSweep(file: string, options: RunOptions, { signal }: Interruption): Promise<void> {
   const { sweep: axes = [], seeds } = options;
   const { sweepScenario } = await import('@braess/lab');
-  const { makeFreeFolder } = await import('@braess/telemetry');
   const sweeps = await sweepScenario({
     file,
     settings: await settingsOf(options),
     axes,
     ...(seeds === undefined ? {} : { seeds }),
-    out: options.out ?? makeFreeFolder(join('runs', axes.length === 0 ? 'seeds' : 'sweep')),
+    ...(options.out === undefined ? {} : { out: options.out }),
     signal,
     onProgress: (progress) => {
       if (options.json !== true && options.quiet !== true && progress.runsDone > 0) process.stderr.write(`${runsText(progress)}\n`);
