@@ -183,15 +183,21 @@ describe('any client', () => {
       abandon: fc.boolean(),
       codes: fc.array(fc.nat(4), { minLength: 1, maxLength: 7 }),
       arrivals: fc.array(fc.nat(6), { minLength: 1, maxLength: 60 }),
+      // Most often none: turns that come so many ms after the answer before, whatever the sessions.
+      delays: fc.oneof(fc.constant([]), fc.array(fc.constantFrom(-1, 0, 4), { minLength: 1, maxLength: 5 })),
     });
     fc.assert(
       fc.property(pick, (it) => {
         let atNs = 0;
         const rows = it.arrivals.map((gap, index) => ({ arrivalNs: (atNs += gap * 500_000), session: index % 4 === 0 ? -1 : index % 3 }));
+        const delays = it.style === 'workers' ? [] : it.delays;
+        const table = tableOf(rows);
+        if (delays.length > 0)
+          table.delayNs = Float64Array.from(rows, ({ session }, row) => (session < 0 ? -1 : delays[row % delays.length]! * MS));
         const loop = it.style === 'open' ? { style: it.style } : { ...WORKERS, ...it, style: it.style, think: 'exponential' as const };
         const options: ClientOptions = {
           ...TICK,
-          table: tableOf(rows),
+          table,
           clients: it.clients,
           loop: loop as never,
           retry: { timeoutMs: it.timeoutMs, attempts: it.attempts, backoffMs: 1, backoffFactor: 2, maxBackoffMs: 4, jitter: 'full' },
@@ -213,6 +219,14 @@ describe('any client', () => {
           expect([state.pool?.inUse ?? 0, state.loop?.inFlight ?? 0]).toEqual([0, 0]);
         }
         expect(total).toBe(rows.length);
+        const ended = new Map(records(simulation).map((record) => [record.request!, record]));
+        const turnBefore = new Map<number, number>();
+        for (const [row, { session }] of rows.entries()) {
+          const before = ended.get(turnBefore.get(session) ?? -1);
+          if (session >= 0) turnBefore.set(session, row);
+          if (before !== undefined && ended.has(row) && (table.delayNs[row] ?? -1) >= 0)
+            expect(ended.get(row)!.cameNs! - before.timeNs).toBe(table.delayNs[row]);
+        }
         const halves = simulate(setting, 2);
         halves.runUntil();
         expect([halves.fingerprint, halves.recordFingerprint]).toEqual([simulation.fingerprint, simulation.recordFingerprint]);
