@@ -26,7 +26,15 @@ const columns: readonly Column[] = [
 export function sweepText(sweeps: readonly Sweep[]): string {
   const [{ held, path, seeds }] = sweeps as readonly [Sweep];
   const rows = path === null ? seedRows(sweeps[0]!.points[0]!) : sweeps.flatMap(sweepRows);
-  const lines = [textTable([...held.map((axis) => axis.path), path ?? 'seed', ...columns.map(({ head }) => head), ''], rows)];
+  const heads = [...held.map((axis) => axis.path), path ?? 'seed', ...columns.map(({ head }) => head), ''];
+  // Knees and failures stand in a last column where there are some.
+  const width = rows.some((row) => row.at(-1) !== '') ? heads.length : heads.length - 1;
+  const lines = [
+    textTable(
+      heads.slice(0, width),
+      rows.map((row) => row.slice(0, width)),
+    ),
+  ];
   if (seeds > 1)
     lines.push(
       `means of ${seeds} runs${path === null ? '' : ', with the same seeds at every point'}; +-: half the width of their 95 % interval`,
