@@ -247,7 +247,7 @@ describe('braess run', () => {
     const small = ['run', 'configs/j8.yaml', '--set', 'workload.requests=40', '--seeds', '2'];
     const lost = await braess([...small, '--set', 'serving[0].maxModelTokens=1500', '--out', out()]);
     expect(lost.code).toBe(3);
-    const column = (row: string): number => Number(new RegExp(`│ ${row} +│.*│ +([\\d.]+) │ +│\\n`).exec(lost.out)?.[1]);
+    const column = (row: string): number => Number(new RegExp(`│ ${row} +│.*│ +([\\d.]+) │\\n`).exec(lost.out)?.[1]);
     expect(column('1')).toBeGreaterThan(0);
     expect(column('mean')).toBe((column('1') + column('2')) / 2);
     // One degree of freedom: tan(0.475 pi), and the mean of two is half their distance from either.
