@@ -35,3 +35,44 @@ describe('the series of output tokens', () => {
     expect(soFar).toBeCloseTo(total, 6);
   });
 });
+
+describe('the series of use', () => {
+  const prompts = `name: prompts
+cluster: { gpusPerServer: 2 }
+serving:
+  - { count: 1, role: prefill, maxSequences: 1, timing: { kind: linear, prefillMs: 1300, prefillMsPerToken: 0, decodeMs: 7, decodeMsPerSequence: 0 } }
+  - { count: 1, role: decode, timing: { kind: linear, prefillMs: 1300, prefillMsPerToken: 0, decodeMs: 7, decodeMsPerSequence: 0 } }
+workload:
+  requests: 5
+  source:
+    kind: independent
+    arrivals: { kind: constant, ratePerSecond: 1000 }
+    inputTokens: { kind: constant, tokens: 100 }
+    outputTokens: { kind: constant, tokens: 30 }
+`;
+  const useOf = async (settings: readonly string[]): Promise<[number, number][]> => {
+    const { folder } = await runText(prompts, settings);
+    const { rows } = await queryRun(
+      folder,
+      "select value, time_s - lag(time_s, 1, 0) over (partition by entity order by time_s) from series where metric = 'gpu_use' order by entity, time_s",
+    );
+    return rows as [number, number][];
+  };
+
+  it.each([0.1, 0.5, 1, 5])('sums up to the time of the passes, however long they are beside its period (%d s)', async (seconds) => {
+    const use = await useOf([`telemetry.seriesSeconds=${seconds}`]);
+    // Five prompts of 1.3 s, one after the other, and 30 tokens of 7 ms each for each of them.
+    expect(use.reduce((sum, [value, span]) => sum + value * span, 0)).toBeCloseTo(5 * 1.3 + 5 * 30 * 0.007, 6);
+  });
+
+  it('ends with a death in the middle of a pass', async () => {
+    const use = await useOf([
+      'telemetry.seriesSeconds=1',
+      'faults=[{ kind: gpu-speed, atSeconds: 2.1, gpu: pod0/rack0/node0/gpu0, factor: 0 }]',
+      'router.onEngineDeath=fail',
+    ]);
+    // The first request comes after 1 ms, is at its engine 0.6 ms later, and is answered; the second prompt is cut.
+    expect(use.reduce((sum, [value, span]) => sum + value * span, 0)).toBeCloseTo(2.1 - 0.0016 + 30 * 0.007, 6);
+    expect(Math.min(...use.map(([value]) => value))).toBeGreaterThanOrEqual(0);
+  });
+});

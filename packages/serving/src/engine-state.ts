@@ -133,6 +133,8 @@ export interface EngineState<Pool> {
   passes: number;
   preemptionCount: number;
   busyNs: number;
+  /** Time of passes that deaths cut short. */
+  cutNs: number;
   prefillTokensDone: number;
 }
 
@@ -204,6 +206,7 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     passes: 0,
     preemptionCount: 0,
     busyNs: 0,
+    cutNs: 0,
     prefillTokensDone: 0,
   };
   // Once at birth, for what is said of request tables.

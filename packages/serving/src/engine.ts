@@ -4,6 +4,7 @@ import { applyPasses, endDecodes, endMixed } from './engine-passes.js';
 import { closeStretch, schedule } from './engine-scheduler.js';
 import { type EngineRules, type EngineState, freeSlot, heldBlocks, liveRequests, passKind, slotState, takeSlot } from './engine-state.js';
 import { addEvent, type EngineEvents, engineEvent } from './events.js';
+import { passProgress } from './pass-progress.js';
 import { emptyLevels, enqueue, nextOf, withdraw } from './slot-queue.js';
 import { elapsedNs, passesWithin } from './timing.js';
 
@@ -192,10 +193,15 @@ export function stopEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccount
   lookAtBoundary(engine, nowNs);
 }
 
+// Reused; never state.
+const progress = { ns: 0, share: 0, tokens: 0 };
+
 /** A GPU of the group died: the pass stops, every request in the engine is lost. */
 export function killEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccounting<Pool>, nowNs: number, events: EngineEvents): void {
   settle(engine, blocks, nowNs);
   closeStretch(engine, events);
+  passProgress(engine, nowNs, progress);
+  engine.cutNs += progress.ns;
   const table = engine.requests;
   // Blocks of the pass in progress were taken at its start.
   const inPass = engine.passKind !== passKind.none;

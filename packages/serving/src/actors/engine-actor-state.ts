@@ -104,8 +104,13 @@ export interface EngineTotals {
   prefillTokens: number;
   hitTokens: number;
   transferBytes: number;
+  /** Time of the passes that are over, and with it that of the one in progress so far. */
   busyNs: number;
+  workNs: number;
   passes: number;
+  /** Of the pass in progress: what is done of it, and of its tokens. */
+  passShare: number;
+  passTokens: number;
   preemptions: number;
   flopNs: number;
   bandwidthNs: number;
@@ -181,7 +186,10 @@ function createTotals(): EngineTotals {
     hitTokens: 0,
     transferBytes: 0,
     busyNs: 0,
+    workNs: 0,
     passes: 0,
+    passShare: 0,
+    passTokens: 0,
     preemptions: 0,
     flopNs: 0,
     bandwidthNs: 0,

@@ -23,7 +23,8 @@ export const engineLoad = record('engineLoad', [
 ]);
 
 /**
- * What an engine did since its last such record. `flopNs` and `bandwidthNs` are the time its linear layers would take at the achievable FLOP rate, and
+ * What an engine did since its last such record. `busyNs` has the time of the pass in progress so far in it, `flopNs` and `bandwidthNs` its tokens and its weights by
+ * the share that is over. `flopNs` and `bandwidthNs` are the time its linear layers would take at the achievable FLOP rate, and
  * its weights and KV reads at the achievable HBM rate: divided by the period they are the saturations. -1 where the timing model has no roofline.
  */
 export const engineWork = record('engineWork', ['prefillTokens', 'decodeTokens', 'busyNs', 'passes', 'flopNs', 'bandwidthNs']);

@@ -2,6 +2,7 @@ import type { ActorId, Context } from '@braess/kernel';
 import { engineState, engineStatus, loadReport } from '@braess/protocol';
 import { liveRequests, passKind } from '../engine-state.js';
 import type { EngineEvents } from '../events.js';
+import { passProgress } from '../pass-progress.js';
 import { createCurve, decodeCurve } from '../timing.js';
 import { expectedExperts } from '../timing-roofline.js';
 import type { EngineActorState, EngineTotals } from './engine-actor-state.js';
@@ -51,7 +52,7 @@ function addBandwidth<Pool>(state: EngineActorState<Pool>, events: EngineEvents,
     totals.bandwidthNs += passes * timing.expertNs * expectedExperts(timing.experts, timing.expertsPerToken, sequences);
   if (events.stretchC1Ns[index] === 0) {
     // One mixed pass: its time says nothing of the contexts, the engine does.
-    totals.bandwidthNs += passes * engine.decodeTokens * timing.contextNs;
+    totals.bandwidthNs += (passes * engine.decodeTokens * timing.contextNs) / timing.ranks;
     return;
   }
   decodeCurve(timing, sequences, 0, engine.speedFactor, bare);
@@ -74,6 +75,9 @@ function tellLookups<Pool>(state: EngineActorState<Pool>, context: Context): voi
   context.emit(timingLookups, lookups, clampedPrefillLookups, clampedDecodeLookups);
 }
 
+// Reused; never state.
+const progress = { ns: 0, share: 0, tokens: 0 };
+
 /** The records of a period. */
 export function emitRecords<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Pool>, context: Context): void {
   const { engine, totals, recorded } = state;
@@ -82,7 +86,11 @@ export function emitRecords<Pool>(scope: EngineScope<Pool>, state: EngineActorSt
   if (last || liveRequests(engine.requests) === 0) emitGaps(state, context);
   tellLookups(state, context);
   if (scope.options.telemetry?.series !== true) return;
+  passProgress(engine, context.now, progress);
   totals.busyNs = engine.busyNs;
+  totals.workNs = engine.busyNs + engine.cutNs + progress.ns;
+  totals.passShare = progress.share;
+  totals.passTokens = progress.share * progress.tokens;
   totals.passes = engine.passes;
   totals.preemptions = engine.preemptionCount;
   totals.prefillTokens = engine.prefillTokensDone;
@@ -90,8 +98,11 @@ export function emitRecords<Pool>(scope: EngineScope<Pool>, state: EngineActorSt
   const since = (key: keyof EngineTotals): number => totals[key] - recorded[key];
   const { timing } = engine;
   const roofline = timing.kind === 'roofline';
-  const flopNs = roofline ? Math.round((since('decodeTokens') + since('prefillTokens')) * timing.tokenNs) : -1;
-  const bandwidthNs = roofline ? Math.round(since('bandwidthNs') + since('passes') * timing.weightNs) : -1;
+  const tokens = since('decodeTokens') + since('prefillTokens') + since('passTokens');
+  const passes = since('passes') + since('passShare');
+  // A death takes back what was counted of the pass that it cut short.
+  const flopNs = roofline ? Math.max(0, Math.round(tokens * (timing.tokenNs / timing.ranks + timing.sharedTokenNs))) : -1;
+  const bandwidthNs = roofline ? Math.max(0, Math.round(since('bandwidthNs') + passes * timing.weightNs)) : -1;
   const { capacityBlocks } = engine.rules;
   const usedBlocks = capacityBlocks - scope.options.blocks.available(engine.pool);
   for (const gpu of state.gpus) context.send(gpu as ActorId, gpuUsage, 0, usedBlocks, since('busyNs'));
@@ -104,7 +115,7 @@ export function emitRecords<Pool>(scope: EngineScope<Pool>, state: EngineActorSt
     capacityBlocks,
     engine.status,
   );
-  context.emit(engineWork, since('prefillTokens'), since('decodeTokens'), since('busyNs'), since('passes'), flopNs, bandwidthNs);
+  context.emit(engineWork, since('prefillTokens'), since('decodeTokens'), since('workNs'), since('passes'), flopNs, bandwidthNs);
   context.emit(
     engineCounts,
     since('finishedRequests'),
