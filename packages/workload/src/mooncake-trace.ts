@@ -28,14 +28,16 @@ const KNOWN_FIELDS = new Set([
   'type',
 ]);
 
-/** What makes a row another thing than its lengths and times say. */
-const REFUSED_FIELDS: Record<string, string> = {
-  text_input: 'input_length: prompts are known by their lengths alone, and there is no tokenizer here',
-  messages: 'input_length: prompts are known by their lengths alone, and there is no tokenizer here',
-  payload: 'input_length: prompts are known by their lengths alone, and there is no tokenizer here',
-  wait_for: 'session_id and delay: a row can wait for the turn before it, not for other requests',
-  parent_chat_id: 'session_id and milliseconds: this is a row of a Bailian trace, whose times are seconds',
-};
+const lengthForText = 'input_length: prompts are known by their lengths alone, and there is no tokenizer here';
+
+/** What makes a row another thing than its lengths and times say, and what to give instead. */
+const REFUSED_FIELDS = new Map([
+  ['text_input', lengthForText],
+  ['messages', lengthForText],
+  ['payload', lengthForText],
+  ['wait_for', 'session_id and delay: a row can wait for the turn before it, not for other requests'],
+  ['parent_chat_id', 'session_id and milliseconds: this is a row of a Bailian trace, whose times are seconds'],
+]);
 
 /** How Mooncake's rows are read. */
 export interface MooncakeOptions {
@@ -136,20 +138,20 @@ function turnTime(
 }
 
 /** Whether a row has what its turn adds to the prompt and the answer before, rather than the whole prompt. */
-function turnAdds({ turnPrompts }: MooncakeOptions, { context_mode: mode }: JsonObject, lists: boolean, place: TracePlace): boolean {
-  const own = mode === undefined || mode === null ? undefined : contextModes[String(mode)];
-  if (own === undefined && mode !== undefined && mode !== null)
-    rejectValue(place, 'context_mode', mode, Object.keys(contextModes).join(' or '));
-  if (own !== undefined && turnPrompts !== undefined && own !== turnPrompts)
+function turnAdds({ turnPrompts }: MooncakeOptions, row: JsonObject, lists: boolean, place: TracePlace): boolean {
+  const mode = row.context_mode ?? null;
+  if (mode === null) return (turnPrompts ?? (lists ? 'whole' : 'added')) === 'added';
+  const own = contextModes.get(mode) ?? rejectValue(place, 'context_mode', mode, [...contextModes.keys()].join(' or '));
+  if (turnPrompts !== undefined && own !== turnPrompts)
     rejectValue(place, 'context_mode', mode, `nothing, or what workload.source.turnPrompts: ${turnPrompts} says`);
-  return (own ?? turnPrompts ?? (lists ? 'whole' : 'added')) === 'added';
+  return own === 'added';
 }
 
 /** AIPerf's words. */
-const contextModes: Record<string, TurnPrompts | undefined> = {
-  deltas_without_responses: 'added',
-  message_array_with_responses: 'whole',
-};
+const contextModes = new Map<unknown, TurnPrompts>([
+  ['deltas_without_responses', 'added'],
+  ['message_array_with_responses', 'whole'],
+]);
 
 function nameOf(object: JsonObject, field: string, place: TracePlace): string {
   const name = object[field];
@@ -164,7 +166,7 @@ function unknownFields(object: JsonObject, place: TracePlace): string[] {
     if (KNOWN_FIELDS.has(field)) continue;
     const value = object[field];
     if (value === null || (Array.isArray(value) && value.length === 0)) continue;
-    const instead = REFUSED_FIELDS[field];
+    const instead = REFUSED_FIELDS.get(field);
     if (instead !== undefined) throw new TraceError(place.file, place.line, field, `is not replayed; expected ${instead}`);
     unknown = [...unknown, field];
   }

@@ -172,6 +172,7 @@ describe('Mooncake sessions', () => {
       [request({ session_id: 'a', timestamp: 0, context_mode: 'deltas_with_responses' })],
       /:1: context_mode: .*or/,
     ],
+    ['a mode of no name', [request({ session_id: 'a', timestamp: 0, context_mode: 'constructor' })], /:1: context_mode: .*or/],
     [
       'a prompt beyond what can be counted',
       [request({ session_id: 'a', timestamp: 0, input_length: 2e9 }), request({ session_id: 'a', delay: 0, input_length: 2e9 })],
@@ -192,9 +193,9 @@ describe('Mooncake sessions', () => {
   it('say what nothing goes by', async () => {
     const { report } = await read([
       request({ timestamp: 0, priority: 3, tools: [], extra: null }),
-      request({ timestamp: 1, policy_class: 'x' }),
+      request({ timestamp: 1, policy_class: 'x', constructor: 1 }),
     ]);
-    expect(report.ignoredFields).toEqual(['priority', 'policy_class']);
+    expect(report.ignoredFields).toEqual(['priority', 'policy_class', 'constructor']);
   });
 });
 
