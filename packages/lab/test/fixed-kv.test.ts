@@ -19,15 +19,10 @@ workload:
 `;
 
 it('moves the KV of the whole prompt in half of the layers, and of the window in the others', async () => {
-  const moved = async (tokens: number): Promise<unknown> =>
-    (
-      await queryRun(
-        (
-          await runText(scenario, [`workload.source.inputTokens.tokens=${tokens}`])
-        ).folder,
-        'select transfer_bytes from requests',
-      )
-    ).rows;
+  const moved = async (tokens: number): Promise<unknown> => {
+    const { folder } = await runText(scenario, [`workload.source.inputTokens.tokens=${tokens}`]);
+    return (await queryRun(folder, 'select transfer_bytes from requests')).rows;
+  };
   const layerBytes = 2 * 8 * 64 * 2;
   expect(await moved(1000)).toEqual(Array(2).fill([18 * layerBytes * (1000 + 128)]));
   // Shorter than the window.

@@ -203,7 +203,9 @@ export function kvCapacity(options: KvCapacityOptions): KvCapacity {
   const sums = `${gigabytes(weights)} of weights a GPU${aside} and a reserve of ${gigabytes(reserveBytes)} in ${gigabytes(usable)} (${utilisation} of ${gigabytes(gpu.hbmBytes)})`;
   const fitting = Math.floor(free / (perToken * blockTokens));
   if (fitting < 1) {
-    throw new Error(`${setting} does not fit: ${sums} leaves no room for KV; use more GPUs, a larger GPU, or a smaller weight precision`);
+    throw new Error(
+      `${setting} does not fit: ${sums} leaves no room for KV; use more GPUs, a larger GPU, ${sequences === 0 ? '' : 'fewer maxSequences, '}or a smaller weight precision`,
+    );
   }
   const blocks = options.blocks ?? fitting;
   if (!Number.isSafeInteger(blocks) || blocks < 1) throw new Error(`KV blocks is ${blocks}; must be a positive integer`);

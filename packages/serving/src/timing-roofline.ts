@@ -116,8 +116,8 @@ function attentionTerms(options: RooflineOptions): AttentionTerms {
 type AttentionTerms = Pick<RooflineTiming, 'contextNs' | 'pairNs' | 'prefillContextNs' | 'fixedSequenceNs' | 'fixedTokenNs'>;
 
 /**
- * States of linear attention are read and written by each decode pass. Each token decays one, takes out what its key finds, puts its value in, and asks it: 6 FLOPs a number
- * (arXiv:2412.06464; the chunked form of prompts does some more).
+ * States of linear attention are read and written by each decode pass. Each token decays one, takes out what its key finds, puts its value in, and asks
+ * it: 6 FLOPs a number (arXiv:2412.06464; the chunked form of prompts does some more).
  */
 function stateTerms(
   { gpu, model, profile }: RooflineOptions,
@@ -146,13 +146,12 @@ function collectiveTerms(options: RooflineOptions): CollectiveTerms {
 }
 
 /**
- * Two exchanges a layer of experts: a token goes to each GPU that has one of its experts (8 bit) and comes back (16 bit), as in DeepSeek-V3 (arXiv:2412.19437, section
- * 3.3). Of the other GPUs that is (n - 1)(1 - (1 - 1/n)^chosen) on average; each GPU sends for its own tokens.
+ * Two exchanges a layer of experts, over two GPUs or more: a token goes to each GPU that has one of its experts (8 bit) and comes back (16 bit), as in
+ * DeepSeek-V3 (arXiv:2412.19437, section 3.3). Of the other GPUs that is (n - 1)(1 - (1 - 1/n)^chosen) on average; each GPU sends for its own tokens.
  */
 function exchangeTerms(options: RooflineOptions): CollectiveTerms {
   const { model, profile, tensorParallel } = options;
   const { expertLayers } = parameterCounts(model, options);
-  if (tensorParallel === 1) return { collectivePassNs: 0, collectiveTokenNs: 0 };
   const reached = (tensorParallel - 1) * (1 - Math.exp((model.moe?.expertsPerToken ?? 0) * Math.log(1 - 1 / tensorParallel)));
   const tokenBytes = reached * model.hidden * (precisionBytes.fp8 + precisionBytes.bf16);
   return {
@@ -176,10 +175,10 @@ function gemmFlops(gpu: GpuSpec, profile: EngineProfile, precision: Precision): 
 }
 
 export function rooflineCurve(timing: RooflineTiming, sequences: number, contextTokens: number, curve: DecodeCurve): void {
-  const own = share(timing, sequences, sequences);
+  const own = busiestShare(timing, sequences, sequences);
   const each = timing.hostSequenceNs + timing.collectiveTokenNs + timing.fixedSequenceNs;
   const fixed = timing.hostPassNs + own * each + timing.collectivePassNs;
-  curve.c0Ns = fixed + linearNs(timing, own, sequences, sequences) + share(timing, contextTokens, sequences) * timing.contextNs;
+  curve.c0Ns = fixed + linearNs(timing, own, sequences, sequences) + busiestShare(timing, contextTokens, sequences) * timing.contextNs;
   curve.c1Ns = own * timing.contextNs;
   curve.c2Ns = 0;
   curve.validPasses = maximumStretchPasses;
@@ -194,18 +193,18 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
   const { decodeSequences, prefillSequences } = shape;
   const tokens = decodeSequences + shape.prefillTokens;
   // The GPU with most to do has prompts beside its decodes: they are dealt out one by one.
-  const ownDecodes = share(timing, decodeSequences, decodeSequences);
-  const ownPromptTokens = share(timing, shape.prefillTokens, prefillSequences);
+  const ownDecodes = busiestShare(timing, decodeSequences, decodeSequences);
+  const ownPromptTokens = busiestShare(timing, shape.prefillTokens, prefillSequences);
   const ownTokens = ownDecodes + ownPromptTokens;
   const host =
     timing.hostPassNs +
-    (ownDecodes + share(timing, prefillSequences, prefillSequences)) * timing.hostSequenceNs +
+    (ownDecodes + busiestShare(timing, prefillSequences, prefillSequences)) * timing.hostSequenceNs +
     (shape.prefillTokens > 0 ? timing.prefillPassNs : 0);
   const decodeAttention =
-    share(timing, shape.decodeContextTokens, decodeSequences) * timing.contextNs + ownDecodes * timing.fixedSequenceNs;
+    busiestShare(timing, shape.decodeContextTokens, decodeSequences) * timing.contextNs + ownDecodes * timing.fixedSequenceNs;
   const prefillAttention = Math.max(
-    share(timing, shape.prefillPairs, prefillSequences) * timing.pairNs + ownPromptTokens * timing.fixedTokenNs,
-    share(timing, shape.prefillContextTokens, prefillSequences) * timing.prefillContextNs,
+    busiestShare(timing, shape.prefillPairs, prefillSequences) * timing.pairNs + ownPromptTokens * timing.fixedTokenNs,
+    busiestShare(timing, shape.prefillContextTokens, prefillSequences) * timing.prefillContextNs,
   );
   return Math.max(
     timing.launchPassNs,
@@ -218,8 +217,11 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
   );
 }
 
-/** Of what so many sequences bring, the part of the GPU that has most of them: where GPUs keep sequences of their own, as even as these can be dealt out. */
-function share(timing: RooflineTiming, amount: number, sequences: number): number {
+/**
+ * Of what so many sequences bring, the part of the GPU that has most of them: all of it, or where GPUs keep sequences of their own as little as even
+ * dealing leaves it.
+ */
+function busiestShare(timing: RooflineTiming, amount: number, sequences: number): number {
   return timing.ranks === 1 || sequences === 0 ? amount : (amount / sequences) * Math.ceil(sequences / timing.ranks);
 }
 

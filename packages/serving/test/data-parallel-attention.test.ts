@@ -1,4 +1,5 @@
 import {
+  createPassShape,
   createRoofline,
   type EngineDivision,
   gpuNamed,
@@ -51,15 +52,7 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
     weightPrecision: 'fp8',
     kvPrecision: 'bf16',
   });
-  const none = {
-    decodeSequences: 0,
-    decodeContextTokens: 0,
-    prefillSequences: 0,
-    prefillTokens: 0,
-    prefillPairs: 0,
-    prefillContextTokens: 0,
-    prefillSampled: 0,
-  };
+  const none = createPassShape();
   const gemmRate = (gpu.denseFlops.fp8 as number) * profile.gemmEfficiency;
   const memoryRate = gpu.hbmBytesPerSecond * profile.memoryEfficiency;
   const attentionRate = gpu.denseFlops.bf16 * profile.attentionEfficiency;

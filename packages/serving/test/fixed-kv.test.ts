@@ -1,4 +1,5 @@
 import {
+  createPassShape,
   createRoofline,
   fixedKvOf,
   gpuNamed,
@@ -7,6 +8,7 @@ import {
   kvCapacity,
   loadCatalogue,
   modelNamed,
+  type PassShape,
   profileNamed,
   rooflineMixedNs,
   weightBytesPerGpu,
@@ -34,23 +36,15 @@ describe('layers that look back over a window', () => {
       expect(capacity.blocks).toBe(Math.floor((0.9 * gpu.hbmBytes - 4e9 - weights - windows) / (16 * ((10 * layerBytes) / 4))));
     }
     expect(() => kvCapacity({ ...options, maxSequences: 1024 })).toThrow(
-      /does not fit: .* 111\.7 GB for windows and states of 1024 sequences \(maxSequences\)/,
+      /does not fit: .* 111\.7 GB for windows and states of 1024 sequences \(maxSequences\) .*; use .*fewer maxSequences/,
     );
   });
 
   it('read a window for each sequence that decodes, and score one for each token of a prompt', () => {
     const profile = profileNamed(catalogue, 'default');
     const timing = createRoofline({ gpu, model, profile, tensorParallel: 1, weightPrecision: 'bf16', kvPrecision: 'bf16' });
-    const none = {
-      decodeSequences: 0,
-      decodeContextTokens: 0,
-      prefillSequences: 0,
-      prefillTokens: 0,
-      prefillPairs: 0,
-      prefillContextTokens: 0,
-      prefillSampled: 0,
-    };
-    const passNs = (shape: Partial<typeof none>): number => rooflineMixedNs(timing, { ...none, ...shape });
+    const none = createPassShape();
+    const passNs = (shape: Partial<PassShape>): number => rooflineMixedNs(timing, { ...none, ...shape });
     // What eight times as much context adds is the reading of the whole layers alone.
     const decodes = (context: number): number => passNs({ decodeSequences: 16, decodeContextTokens: 16 * context });
     const kvRate = gpu.hbmBytesPerSecond * profile.kvEfficiency;
