@@ -59,7 +59,10 @@ export interface Sweep {
   readonly points: readonly SweepPoint[];
   /** Whether the values are numbers that rise, or fall, and no seeds: of others no point comes before another. */
   readonly isScale: boolean;
-  /** Index of the last point, in order, up to which every point keeps the SLO for `sloShare` of its requests, in the mean of its runs; -1: none, no SLO, or no scale. */
+  /**
+   * Index of the last point, in order, up to which every point keeps the SLO for `sloShare` of its requests, in the mean of its runs; -1: none, no SLO,
+   * or no scale.
+   */
   readonly knee: number;
   readonly sloShare: number;
   readonly interrupted: boolean;
@@ -79,8 +82,9 @@ export interface SweepTask {
 const sloShare = 0.9;
 
 /**
- * Runs a scenario for each value, once or with several seeds, several runs at a time, each on one thread. One sweep comes of one axis; of several, one for each
- * combination of the values of all but the last. @throws ScenarioError where nothing varies and the scenario is wrong; RangeError where there is nothing to run, or both the axes and `seeds` say the seed.
+ * Runs a scenario for each value, once or with several seeds, several runs at a time, each on one thread. One sweep comes of one axis; of several, one
+ * for each combination of the values of all but the last. @throws ScenarioError where nothing varies and the scenario is wrong; RangeError where there
+ * is nothing to run, or both the axes and `seeds` say the seed.
  */
 export async function sweepScenario(options: SweepOptions): Promise<Sweep[]> {
   const { axes, seeds = 1, signal } = options;
@@ -88,7 +92,7 @@ export async function sweepScenario(options: SweepOptions): Promise<Sweep[]> {
     if (values.length === 0) throw new RangeError(`sweep of ${path} has no values; give some, e.g. ${path}=1,2,3`);
   if (!Number.isInteger(seeds) || seeds < 1) throw new RangeError(`sweep with ${seeds} seeds; give a whole number from 1`);
   if (options.seeds !== undefined && axes.some(({ path }) => path === 'seed'))
-    throw new RangeError('sweep of seed: each point would have one seed and several; leave one of the two out');
+    throw new RangeError(`${seeds} seeds of each point, and a sweep over seed: both say which seeds to run; leave one of them out`);
   // A mistake would be each run's; of several points it is perhaps that of one.
   if (axes.length === 0) planCluster(readScenario(options.file, options.settings));
   const out = options.out ?? makeFreeFolder(join('runs', axes.length === 0 ? 'seeds' : 'sweep'));

@@ -2,7 +2,7 @@ import type { RunScenarioOptions, ScenarioSummary, SweepAxis } from '@braess/lab
 import { SingleBar } from 'cli-progress';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Logger } from 'pino';
-import { checkInputs, refuse } from '../arguments.js';
+import { checkInputs, refusingRanges } from '../arguments.js';
 import { exitCodeHelp, exitCodes } from '../exit-codes.js';
 import { type Interruption, interruptible } from '../interruption.js';
 import { listItems } from '../option-lists.js';
@@ -29,7 +29,7 @@ interface RunOptions {
 }
 
 /** Options that several runs do not follow: they share the cores, each on one thread, as fast as it can. */
-const alone = ['pace', 'shards'];
+const singleRunOptions = ['pace', 'shards'];
 
 /** `braess run`: a scenario from start to report. */
 export function runCommand(logger: Logger): Command {
@@ -50,7 +50,7 @@ export function runCommand(logger: Logger): Command {
         'run once for each value, several at a time, and mark the knee under the SLO; may be given several times: every combination',
       )
         .argParser(sweepAxes)
-        .conflicts(alone),
+        .conflicts(singleRunOptions),
     )
     .addOption(
       new Option(
@@ -58,7 +58,7 @@ export function runCommand(logger: Logger): Command {
         'run n times with seeds counted on from that of the scenario, or of --seed, the same ones at every point of a sweep: means with 95 % intervals',
       )
         .argParser(wholeNumber(1, 1000))
-        .conflicts(alone),
+        .conflicts(singleRunOptions),
     )
     .option('--no-report', 'do not write report.html')
     .option('--quiet', 'print the summary only')
@@ -66,12 +66,10 @@ export function runCommand(logger: Logger): Command {
     .addHelpText('after', exitCodeHelp)
     .action(async (file: string, options: RunOptions, command: Command) => {
       checkInputs(command, file, options.trace);
-      if (options.seeds !== undefined && options.sweep?.some(({ path }) => path === 'seed') === true)
-        refuse(command, '--seeds and --sweep seed both say which seeds to run; leave one of them out');
       try {
         if (options.sweep === undefined && options.seeds === undefined)
           await interruptible((interruption) => runOnce(file, options, interruption), false);
-        else await interruptible((interruption) => runSweep(file, options, interruption));
+        else await interruptible((interruption) => runSweep(command, file, options, interruption));
       } catch (error) {
         logger.debug(error);
         throw error;
@@ -130,20 +128,23 @@ function exitCodeOfRun(summary: ScenarioSummary, interrupted: boolean): number {
   return summary.lost > 0 ? exitCodes.lost : exitCodes.done;
 }
 
-async function runSweep(file: string, options: RunOptions, { signal }: Interruption): Promise<void> {
+async function runSweep(command: Command, file: string, options: RunOptions, { signal }: Interruption): Promise<void> {
   const { sweep: axes = [], seeds } = options;
   const { sweepScenario } = await import('@braess/lab');
-  const sweeps = await sweepScenario({
-    file,
-    settings: await settingsOf(options),
-    axes,
-    ...(seeds === undefined ? {} : { seeds }),
-    ...(options.out === undefined ? {} : { out: options.out }),
-    signal,
-    onProgress: (progress) => {
-      if (options.json !== true && options.quiet !== true && progress.runsDone > 0) process.stderr.write(`${runsText(progress)}\n`);
-    },
-  });
+  const settings = await settingsOf(options);
+  const sweeps = await refusingRanges(command, () =>
+    sweepScenario({
+      file,
+      settings,
+      axes,
+      ...(seeds === undefined ? {} : { seeds }),
+      ...(options.out === undefined ? {} : { out: options.out }),
+      signal,
+      onProgress: (progress) => {
+        if (options.json !== true && options.quiet !== true && progress.runsDone > 0) process.stderr.write(`${runsText(progress)}\n`);
+      },
+    }),
+  );
   process.stdout.write(`${options.json === true ? JSON.stringify(axes.length <= 1 ? sweeps[0] : sweeps) : sweepText(sweeps)}\n`);
   const runs = sweeps.flatMap(({ points }) => points.flatMap((point) => point.runs));
   const summaries = runs.flatMap(({ summary }) => summary ?? []);
