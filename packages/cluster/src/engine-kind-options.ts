@@ -46,6 +46,7 @@ export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, 
   const { scenario } = plan;
   const { router, telemetry } = scenario;
   const { controlNs, serverNs } = delays;
+  const tenants = gapTenants(table);
   const reports = [...frontends, ...planner];
   const { prefillRouter, decodeRouter } = plan.policies;
   const wantsKvEvents =
@@ -99,7 +100,7 @@ export function engineKindOptions(around: EngineSurroundings, group: GroupPlan, 
       series: seriesNs > 0,
       periodNs: seriesNs > 0 ? seriesNs : gapPeriodNs,
       ...(scenario.untilSeconds === undefined ? {} : { endNs: Math.round(scenario.untilSeconds * 1e9) }),
-      ...(gapTenants(table) === 0 ? {} : { tenants: { count: gapTenants(table), of: (request) => table.tenant[request]! } }),
+      ...(tenants === 0 ? {} : { tenants: { count: tenants, of: (request) => table.tenant[request]! } }),
     },
     ...(tiers.any ? { tiers: tiers.engineTiers } : {}),
     ...(promises ? enginePromises(around) : {}),

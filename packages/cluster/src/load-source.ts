@@ -43,14 +43,14 @@ const batchRequests = 262_144;
 export async function loadSource(read: ReadScenario): Promise<LoadedWorkload> {
   const { source } = read.scenario.workload;
   if (source.kind === 'trace') {
-    const { table, report } = await readSource(read, source, sourcePath);
+    const { table, report } = await readTrace(read, source, sourcePath);
     return { table, reports: [report] };
   }
   if (source.kind === 'mixture') return mixSources(read, source);
   return { table: generate(read, source), reports: [] };
 }
 
-async function readSource(read: ReadScenario, source: TraceSource, path: Path): Promise<{ table: RequestTable; report: TraceReport }> {
+async function readTrace(read: ReadScenario, source: TraceSource, path: Path): Promise<{ table: RequestTable; report: TraceReport }> {
   const file = traceFile(read, [...path, 'file'], source.file);
   const limit = read.scenario.workload.requests ?? Number.POSITIVE_INFINITY;
   const report = createTraceReport(file);
@@ -120,7 +120,7 @@ async function mixSources(read: ReadScenario, { parts }: MixtureSource): Promise
     const path = [...sourcePath, 'parts', index, 'source'];
     const named = tenant === undefined ? {} : { tenant };
     if (source.kind === 'trace') {
-      const { table, report } = await readSource(read, source, path);
+      const { table, report } = await readTrace(read, source, path);
       reports.push(report);
       mixed.push({ requests: tableRequests(table), ...named });
     } else {
@@ -128,8 +128,8 @@ async function mixSources(read: ReadScenario, { parts }: MixtureSource): Promise
       mixed.push({ requests: generating(read, path, () => generatedRequests(source as WorkloadSpec, streams)), ...named });
     }
   }
-  const ends = parts.every(({ source }) => source.kind === 'trace');
-  const limit = ends ? definedOnly({ requests: workload.requests }) : generatorLimit(read);
+  const allEnd = parts.every(({ source }) => source.kind === 'trace');
+  const limit = allEnd ? definedOnly({ requests: workload.requests }) : generatorLimit(read);
   return { table: generating(read, sourcePath, () => mixRequests(mixed, limit)), reports };
 }
 

@@ -15,7 +15,7 @@ export async function loadWorkload(read: ReadScenario): Promise<LoadedWorkload> 
   const { source, rateFactor } = scenario.workload;
   const loaded = await loadSource(read);
   const { table } = loaded;
-  // The others have drawn theirs.
+  // The two generators have drawn theirs.
   if (source.kind !== 'independent' && source.kind !== 'sessions') giveTenants(read, table);
   if (table.requestCount === 0) {
     const { untilSeconds } = scenario;
@@ -27,10 +27,7 @@ export async function loadWorkload(read: ReadScenario): Promise<LoadedWorkload> 
   }
   checkBlockSizes(read, table);
   checkDelays(read, table);
-  if (rateFactor !== 1)
-    for (const times of [table.arrivalNs, table.delayNs])
-      for (let row = 0; row < times.length; row++)
-        if ((times[row] as number) > 0) times[row] = Math.round((times[row] as number) / rateFactor);
+  if (rateFactor !== 1) for (const times of [table.arrivalNs, table.delayNs]) shorten(times, rateFactor);
   const lastNs = table.arrivalNs[table.requestCount - 1] as number;
   if (lastNs > longestNs)
     refuse(
@@ -39,6 +36,14 @@ export async function loadWorkload(read: ReadScenario): Promise<LoadedWorkload> 
       `has its last request at ${lastNs / 1e9} s; at most ${Math.floor(longestNs / 1e9)} s (52 days): times are whole ns`,
     );
   return loaded;
+}
+
+/** Makes times that are there (-1: none) so many times as short. */
+function shorten(timesNs: Float64Array, factor: number): void {
+  for (let row = 0; row < timesNs.length; row++) {
+    const timeNs = timesNs[row] as number;
+    if (timeNs > 0) timesNs[row] = Math.round(timeNs / factor);
+  }
 }
 
 /** The tenants of requests that name theirs stay, and must be known; shares are for those that do not. */

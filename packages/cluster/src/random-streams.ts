@@ -1,8 +1,8 @@
 import { WORKLOAD_STREAMS, type WorkloadStreams } from '@braess/workload';
 
 /**
- * Uniform numbers in [0, 1) for a workload drawn before the run: one stream a purpose, by name and seed, and in a mixture by part. The generator is sfc32 (C. Doty-Humphrey's
- * small fast counting generator, public domain, passes PractRand), seeded by FNV-1a over the name.
+ * Uniform numbers in [0, 1) for a workload drawn before the run: one stream a purpose, by name and seed, and in a mixture by part. The generator is sfc32
+ * (C. Doty-Humphrey's small fast counting generator, public domain, passes PractRand), seeded by FNV-1a over the name.
  */
 export function workloadStreams(seed: string | number, part?: string): WorkloadStreams {
   const place = part === undefined ? `${seed}/workload` : `${seed}/workload/${part}`;

@@ -34,10 +34,10 @@ export interface MooncakeLikeState {
 }
 
 /**
- * 12,031 requests in 3,537 s, in waves: a fit. In windows of t seconds the counts of this process have the dispersion 1 + A (1 - (1 - exp(-t / T)) T / t), where T is
- * half the mean of a phase and A two T times the variance of the rate over its mean (Heffes and Lucantoni 1986). T = 31 s and A = 3.6 are nearest, in the logarithm,
- * to what the trace has in windows of 3, 6, 15, 30, 60 and 120 s: 1.17, 1.33, 1.77, 2.31, 2.90, 3.76. Over longer ones the trace has more, as its rate rises from 2.8 to
- * 3.7 requests/s in its hour; without that rise it has 1.55 at 60 s.
+ * 12,031 requests in 3,537 s, in waves: a fit. In windows of t seconds the counts of this process have the dispersion
+ * 1 + A (1 - (1 - exp(-t / T)) T / t), where T is half the mean of a phase and A two T times the variance of the rate over its mean (Heffes and
+ * Lucantoni 1986). T = 31 s and A = 3.6 are nearest, in the logarithm, to what the trace has in windows of 3, 6, 15, 30, 60 and 120 s: 1.17, 1.33, 1.77,
+ * 2.31, 2.90, 3.76. Over longer ones the trace has more, as its rate rises from 2.8 to 3.7 requests/s in its hour; without that rise it has 1.55 at 60 s.
  */
 const TRACE_ARRIVALS: ArrivalSpec = { kind: 'on-off', onRatePerSecond: 3.846, offRatePerSecond: 2.957, meanOnS: 62, meanOffS: 62 };
 /** Prompts kept for continuation; the oldest is dropped. Enough for all of the trace's ages at its rate (6,000), bounded at any other. */

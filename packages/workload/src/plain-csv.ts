@@ -21,8 +21,9 @@ const KNOWN_COLUMNS = [
 
 /**
  * The plain CSV. Columns in any order: arrival_s (decimal seconds) or arrival_ns (integer), input_tokens, output_tokens; optional request_id,
- * tenant, session, delay_ns (the row comes so long after the end of its session's previous one), and prefix identity in one of two forms: prefix_group with prefix_tokens (requests of a group share their first
- * prefix_tokens tokens, in whole blocks of `blockTokens`), or block_hashes_N (ids of the blocks of N tokens, "7 12-19", as `plainCsv` writes).
+ * tenant, session, delay_ns (the row comes so long after the end of its session's previous one), and prefix identity in one of two forms:
+ * prefix_group with prefix_tokens (requests of a group share their first prefix_tokens tokens, in whole blocks of `blockTokens`), or block_hashes_N
+ * (ids of the blocks of N tokens, "7 12-19", as `plainCsvRows` writes).
  */
 export function plainCsvParser(
   header: string,

@@ -8,7 +8,7 @@ export interface RequestTable {
   requestCount: number;
   /** Number of row 0 within the whole trace; not 0 only in batches of a stream. */
   firstRequest: number;
-  /** Integer nanoseconds, never decreasing. Of a row that comes after an answer (`delayNs`) the earliest moment it may come: no answer takes time. */
+  /** Integer nanoseconds, never decreasing. Of a row that comes after an answer (`delayNs`) the earliest moment it may come, as if answers took no time. */
   arrivalNs: Float64Array;
   /** Empty when no row has one, else by row: ns from the end of the session's previous turn to this one, -1 for rows that come at their arrival. */
   delayNs: Float64Array;

@@ -70,13 +70,14 @@ export const routingDecision: MessageType<'routingDecision', readonly ['request'
   body<DecisionBody>(),
 );
 
-/**
- * Whether a request was let in (`admitted` 1, else 0), for a share of the requests, and what the policy saw: requests in flight and waiting at this frontend, and the prompt tokens
- * under way at all engines by its account.
- */
+/** Name of the policy that decided. */
 export interface AdmissionBody {
   readonly policy: string;
 }
+/**
+ * Whether a request was let in (`admitted` 1, else 0), for a share of the requests, and what the policy saw: requests in flight and waiting at this
+ * frontend, and the prompt tokens under way at all engines by its account.
+ */
 export const admissionDecision = record(
   'admissionDecision',
   ['request', 'admitted', 'inFlightRequests', 'waitingRequests', 'activePrefillTokens'],

@@ -6,7 +6,8 @@ export const DECISION_KIND_NAMES = ['prefill_route', 'decode_route', 'plan', 'co
 
 /**
  * One candidate of one decision, with what the decider saw of it: a decision over k recorded candidates is k rows with the same decisionId,
- * so plain SQL can compare the chosen with the others. One on admission is a row without a candidate, chosen if the request was let in. NaN (numbers) and -1 (ids, times) stand for "not seen".
+ * so plain SQL can compare the chosen with the others. One on admission is a row without a candidate, chosen if the request was let in.
+ * NaN (numbers) and -1 (ids, times) stand for "not seen".
  */
 export interface DecisionRecord {
   timeNs: number;
