@@ -158,32 +158,4 @@ workload:
     };
     expect(await run('--trace', copy, '--set', 'workload.rateFactor=1')).toBe(await run());
   });
-
-  it('keeps the delays of sessions, so that the copy runs as the trace does', async () => {
-    const turns = (session: number): string =>
-      [{ timestamp: 40 * session }, { delay: 150 }, { delay: 20.5 }]
-        .map((when) => `${JSON.stringify({ session_id: `s${session}`, ...when, input_length: 200, output_length: 4 + session })}\n`)
-        .join('');
-    const given = folder.file('turns.jsonl', [0, 1, 2, 3].map(turns).join(''));
-    const scenario = folder.file('served.yaml', 'serving: [{ count: 1 }]\nworkload: { source: { kind: trace, file: none } }\n');
-    const copy = folder.path('turns.csv');
-    expect((await braess(['validate', scenario, '--trace', given, '--write-trace', copy])).code).toBe(0);
-    const run = async (trace: string, ...words: string[]) => {
-      const { out } = await braess([
-        'run',
-        scenario,
-        '--trace',
-        trace,
-        '--no-report',
-        '--json',
-        '--out',
-        folder.path(`turns-run${words.length}`),
-        ...words,
-      ]);
-      return JSON.parse(out) as { fingerprint: string; completed: number };
-    };
-    const [read, written] = [await run(given), await run(copy, '--shards', '2')];
-    expect(read.completed).toBe(12);
-    expect(written.fingerprint).toBe(read.fingerprint);
-  });
 });

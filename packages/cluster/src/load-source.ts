@@ -163,8 +163,12 @@ function generatorLimit(read: ReadScenario): WorkloadLimit {
 
 /** Whether every request comes at its arrival time or later: a client that takes one when it likes may come by one that arrives after the end of the run. */
 function comeAtArrival({ workload: { client, sessions } }: Scenario): boolean {
-  if (client.kind === 'policy' || sessions?.next === 'think') return false;
-  return client.kind !== 'closed-loop' || !pullsRequests(client);
+  return sessions?.next !== 'think' && goesByArrivals(client);
+}
+
+/** Whether a client lets requests come at their times, rather than take them in an order of its own. */
+export function goesByArrivals(client: Scenario['workload']['client']): boolean {
+  return client.kind === 'open-loop' || (client.kind === 'closed-loop' && !pullsRequests(client));
 }
 
 /** The tenants of a scenario as generators take them. */

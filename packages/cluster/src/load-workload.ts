@@ -1,5 +1,5 @@
-import { assignTenants, checkBlockTokens, hasDelays, pullsRequests, type RequestTable, writePlainCsv } from '@braess/workload';
-import { type LoadedWorkload, loadSource, tenantSpecs } from './load-source.js';
+import { assignTenants, checkBlockTokens, hasDelays, type RequestTable, writePlainCsv } from '@braess/workload';
+import { goesByArrivals, type LoadedWorkload, loadSource, tenantSpecs } from './load-source.js';
 import { uniformStream } from './random-streams.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 import { refuse } from './scenario/refuse.js';
@@ -93,7 +93,7 @@ function checkBlockSizes(read: ReadScenario, table: RequestTable): void {
 /** Turns that come a delay after an answer need a client that waits for it. */
 function checkDelays(read: ReadScenario, table: RequestTable): void {
   const { client } = read.scenario.workload;
-  if (!hasDelays(table) || client.kind === 'open-loop' || (client.kind === 'closed-loop' && !pullsRequests(client))) return;
+  if (!hasDelays(table) || goesByArrivals(client)) return;
   const what = client.kind === 'policy' ? 'a policy that decides when requests are sent' : 'a loop that takes requests in order';
   refuse(
     read,

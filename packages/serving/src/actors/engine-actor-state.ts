@@ -104,8 +104,9 @@ export interface EngineTotals {
   prefillTokens: number;
   hitTokens: number;
   transferBytes: number;
-  /** Time of the passes that are over, and with it that of the one in progress so far. */
+  /** Time of the passes that are over. */
   busyNs: number;
+  /** The same, and the time of the pass in progress so far, and of those that a death cut short. */
   workNs: number;
   passes: number;
   /** Of the pass in progress: what is done of it, and of its tokens. */

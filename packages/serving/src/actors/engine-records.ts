@@ -23,9 +23,9 @@ export const engineLoad = record('engineLoad', [
 ]);
 
 /**
- * What an engine did since its last such record. `busyNs` has the time of the pass in progress so far in it, `flopNs` and `bandwidthNs` its tokens and its weights by
- * the share that is over. `flopNs` and `bandwidthNs` are the time its linear layers would take at the achievable FLOP rate, and
- * its weights and KV reads at the achievable HBM rate: divided by the period they are the saturations. -1 where the timing model has no roofline.
+ * What an engine did since its last such record. `flopNs` and `bandwidthNs` are the time its linear layers would take at the achievable FLOP rate, and
+ * its weights and KV reads at the achievable HBM rate: divided by the period they are the saturations. -1 where the timing model has no roofline. Of the
+ * pass in progress `busyNs` has the time so far, `flopNs` and `bandwidthNs` the tokens and the weights by the share that is over.
  */
 export const engineWork = record('engineWork', ['prefillTokens', 'decodeTokens', 'busyNs', 'passes', 'flopNs', 'bandwidthNs']);
 /** Lookups of a timing table so far, and those of a prefill length, or of a KV use or context, outside its grid; whenever there were more of these. */

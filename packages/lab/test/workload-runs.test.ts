@@ -63,3 +63,17 @@ describe('tenants with lengths and arrivals of their own', () => {
     await refused('workload.requests=null').toThrow(/without end/);
   });
 });
+
+it('delays of sessions stay in the trace that they are written to, so that it runs as theirs does', async () => {
+  const turns = (session: number): string =>
+    [{ timestamp: 40 * session }, { delay: 150 }, { delay: 20.5 }]
+      .map((when) => `${JSON.stringify({ session_id: `s${session}`, ...when, input_length: 200, output_length: 4 + session })}\n`)
+      .join('');
+  const given = traceSetting(testFile('turns.jsonl', [0, 1, 2, 3].map(turns).join('')));
+  const scenario = 'serving: [{ count: 1 }]\nworkload: { source: { kind: trace, file: none } }\n';
+  const copy = testFile('turns.csv', '');
+  await writeWorkload(parseScenario(scenario, 'served.yaml', [given]), copy);
+  const [read, written] = [await runText(scenario, [given]), await runText(scenario, [traceSetting(copy)], { shards: 2 })];
+  expect(read.completed).toBe(12);
+  expect(written.fingerprint).toBe(read.fingerprint);
+});
