@@ -240,10 +240,11 @@ class Coordinator implements Run {
     }
     this.#writeRecords(simulation, Number.POSITIVE_INFINITY);
     await this.#closeMerger();
+    const isDrained = simulation.completeNs === Number.POSITIVE_INFINITY;
     return {
-      ...this.#commonResult(simulation.lanes(), simulation.nowNs, simulation.eventCount),
+      ...this.#commonResult(simulation.lanes(), simulation.nowNs, simulation.eventCount, isDrained),
       recordFingerprint: simulation.recordFingerprint,
-      endFaults: simulation.completeNs === Number.POSITIVE_INFINITY && !this.#stopAsked ? simulation.endFaults() : [],
+      endFaults: isDrained ? simulation.endFaults() : [],
       shards: shards ?? 1,
       choice: undefined,
       rounds: simulation.rounds,
@@ -288,14 +289,15 @@ class Coordinator implements Run {
     await this.#sink.drained();
   }
 
-  #commonResult(lanes: Int32Array, stoppedNs: number, eventCount: number) {
+  #commonResult(lanes: Int32Array, stoppedNs: number, eventCount: number, isDrained: boolean) {
     return {
       fingerprint: combineLanes(lanes),
       lanes,
       seed: this.#options.seed,
       eventCount,
       stoppedNs,
-      stopped: this.#stopAsked && stoppedNs < this.#options.untilNs,
+      // Asked for so late that nothing was left to do, a stop changed nothing.
+      stopped: this.#stopAsked && !isDrained && stoppedNs < this.#options.untilNs,
       wallMs: wallMs() - this.#begunMs,
       recordCount: this.#merger?.count ?? 0,
       otherParameters: this.#hasOtherParameters,
@@ -392,7 +394,7 @@ class Coordinator implements Run {
     const pacing = pacingReport(this.#options.pace, done.pacers);
     if (pacing?.keptUp === false) this.#options.logger?.warn(pacing, `the run could not keep up with ${pacing.pace} times the wall clock`);
     return {
-      ...this.#commonResult(done.lanes, done.stoppedNs, done.eventCount),
+      ...this.#commonResult(done.lanes, done.stoppedNs, done.eventCount, done.isDrained),
       recordFingerprint: combineLanes(done.recordLanes),
       endFaults: done.endFaults,
       shards,

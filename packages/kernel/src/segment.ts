@@ -54,6 +54,8 @@ export interface SegmentResult {
   readonly rounds: number;
   readonly loopMs: number;
   readonly stretchEvents: number;
+  /** Nothing is left to do anywhere, and nobody had stopped it before. */
+  readonly isDrained: boolean;
   readonly endFaults: readonly string[];
   /** By shard; empty for a run that is not paced. */
   readonly pacers: readonly PacerState[];
@@ -363,6 +365,8 @@ function merge(results: readonly ShardResult[], model: Model): SegmentResult {
       recordLanes.set(result.recordLanes.subarray(3 * index, 3 * index + 3), 3 * actor);
     }
   }
+  // What is still to be done on one shard may be for actors of another.
+  const isDrained = results.every((result) => result.isDrained);
   const snapshots = results.flatMap(({ snapshot }) => (snapshot === undefined ? [] : [unpackValue(snapshot) as Snapshot]));
   return {
     lanes,
@@ -372,8 +376,8 @@ function merge(results: readonly ShardResult[], model: Model): SegmentResult {
     rounds: Math.max(...results.map((result) => result.rounds)),
     loopMs: Math.max(...results.map((result) => result.loopMs)),
     stretchEvents: results.reduce((sum, result) => sum + result.stretchEvents, 0),
-    // What is still to be done on one shard may be for actors of another.
-    endFaults: results.every(({ isDrained }) => isDrained) ? results.flatMap(({ endFaults }) => endFaults).sort() : [],
+    isDrained,
+    endFaults: isDrained ? results.flatMap(({ endFaults }) => endFaults).sort() : [],
     pacers: results.flatMap((result) => (result.pacer === undefined ? [] : [result.pacer])),
     snapshot: snapshots.length === results.length ? mergeSnapshots(snapshots) : undefined,
   };

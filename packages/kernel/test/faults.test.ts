@@ -3,6 +3,7 @@ import {
   KernelError,
   type Program,
   prepareThreads,
+  type Run,
   RunObserver,
   type RunOptions,
   run,
@@ -247,6 +248,26 @@ describe('threads', () => {
     const again = await run(faultProgram, endless, { transport: 'memory', untilNs: result.stoppedNs });
     expect([again.fingerprint, again.eventCount]).toEqual([result.fingerprint, result.eventCount]);
   });
+
+  it.each(['threads', 'memory'] as const)(
+    'say that they were stopped where something was left to do, and only there: %s',
+    async (transport) => {
+      const short = { ...ring, hops: 200_000 };
+      const whole = await run(faultProgram, short, { transport });
+      expect([whole.stopped, whole.endFaults]).toEqual([false, []]);
+      for (const afterMs of [0, 5, 20, 60, 150]) {
+        const going = startRun(faultProgram, short, { transport });
+        const timer = setTimeout(() => going.stop(), afterMs);
+        const result = await going.result;
+        clearTimeout(timer);
+        expect(result.stopped).toBe(result.eventCount < whole.eventCount);
+      }
+      // Asked for when all is done, and the sink is being closed.
+      const last: Run = startRun(faultProgram, short, { transport, sink: { write: () => undefined, close: (): void => last.stop() } });
+      const { eventCount, stopped } = await last.result;
+      expect([eventCount, stopped]).toEqual([whole.eventCount, false]);
+    },
+  );
 
   it('stop also where thousands of events share every instant', async () => {
     // 4099 is prime: looks after every 4096 events fall between two instants once in 4099 times only.
