@@ -132,7 +132,8 @@ export function loadCatalogue(userFiles: readonly string[] = []): Catalogue {
 export function addCatalogueEntries(catalogue: Catalogue, json: string, place: string): void {
   let file: CatalogueFile;
   try {
-    file = JSON.parse(json) as CatalogueFile;
+    // Some editors begin a file with a byte order mark.
+    file = JSON.parse(json.replace(/^\uFEFF/, '')) as CatalogueFile;
   } catch (error) {
     throw new Error(`${place}: not valid JSON (${(error as Error).message}); a catalogue file holds lists named gpus, models, profiles`);
   }

@@ -25,6 +25,7 @@ export function modelOfCheckpoint(file: object, name: string, place: string): Mo
   // Models that see or hear keep their language model one level down.
   const config = isObject(whole.text_config) ? { model_type: whole.model_type, ...whole.text_config } : whole;
   refuseOtherKinds(config, place);
+  checkTypes(config, place);
   const read = fieldReader(config, place);
   const layers = read('num_hidden_layers');
   const hidden = read('hidden_size');
@@ -33,6 +34,10 @@ export function modelOfCheckpoint(file: object, name: string, place: string): Mo
   const moe = expertsOf(config, layers, place);
   const window = windowOf(config, layers);
   const linear = linearOf(config, layers, read);
+  if (linear !== null && linear.layers + (window?.layers ?? 0) >= layers)
+    throw new Error(
+      `${place}: none of the ${layers} layers looks back over the whole context, which cannot be emulated; at least one must`,
+    );
   const headSize = mla === null ? headSizeOf(config, hidden, attentionHeads, place) : read('qk_nope_head_dim');
   const keyValueHeads = mla === null ? read('num_key_value_heads', config.multi_query === true ? 1 : attentionHeads) : attentionHeads;
   if (attentionHeads % keyValueHeads !== 0)
@@ -50,7 +55,7 @@ export function modelOfCheckpoint(file: object, name: string, place: string): Mo
     mlpMatrices: isGated(config) ? 3 : 2,
     vocabulary: read('vocab_size'),
     contextTokens: read('max_position_embeddings'),
-    tiedEmbeddings: (config.tie_word_embeddings ?? whole.tie_word_embeddings) === true,
+    tiedEmbeddings: (config.tie_word_embeddings ?? whole.tie_word_embeddings ?? tiesByDefault(config)) === true,
     mla,
     moe,
     // Blocks of KV are for what grows with the context.
@@ -71,10 +76,58 @@ function fieldReader(config: Config, place: string): FieldReader {
       const advice = 'some configurations leave out what is the default of their class: write it into a copy';
       throw new Error(`${place}: ${key} is missing; ${advice}`);
     }
-    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1)
-      throw new Error(`${place}: ${key} is ${JSON.stringify(value)}; must be an integer of at least 1`);
+    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1 || value > largestNumber)
+      throw new Error(`${place}: ${key} is ${JSON.stringify(value)}; must be an integer from 1 to ${largestNumber}`);
     return value;
   };
+}
+
+/** Beyond every number of a shape; loops over layers end. */
+const largestNumber = 1e9;
+
+/** Fields that may be absent or null: a wrong type must not pass for that. */
+const optionalFields: Readonly<Record<string, (value: unknown) => boolean>> = {
+  sliding_window: isCount,
+  attention_chunk_size: isCount,
+  sliding_window_pattern: isCount,
+  max_window_layers: isCount,
+  first_k_dense_replace: isCount,
+  num_kv_shared_layers: isCount,
+  decoder_sparse_step: isPositive,
+  interleave_moe_layer_step: isPositive,
+  moe_layer_freq: (value) => isPositive(value) || Array.isArray(value),
+  mlp_only_layers: Array.isArray,
+  layer_types: Array.isArray,
+  use_sliding_window: isSwitch,
+  tie_word_embeddings: isSwitch,
+  attn_output_gate: isSwitch,
+  hidden_act: (value) => typeof value === 'string',
+  hidden_activation: (value) => typeof value === 'string',
+};
+
+function checkTypes(config: Config, place: string): void {
+  for (const [key, isRight] of Object.entries(optionalFields)) {
+    const value = config[key];
+    if (value != null && !isRight(value))
+      throw new Error(
+        `${place}: ${key} is ${JSON.stringify(value)}, of a wrong type or out of range; write what the model has, or leave it out`,
+      );
+  }
+  const types = layerTypes(config).length;
+  if (types > 0 && typeof config.num_hidden_layers === 'number' && types !== config.num_hidden_layers)
+    throw new Error(`${place}: layer_types names ${types} layers; num_hidden_layers is ${config.num_hidden_layers}`);
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isPositive(value: unknown): boolean {
+  return isCount(value) && value !== 0;
+}
+
+function isSwitch(value: unknown): boolean {
+  return typeof value === 'boolean';
 }
 
 /** Fields of models whose layers are not all attention with KV of one size, and what they stand for. */
@@ -83,6 +136,7 @@ const otherKinds: Readonly<Record<string, string>> = {
   layers_block_type: 'layers of several kinds',
   hybrid_override_pattern: 'layers of several kinds',
   block_configs: 'layers of several shapes',
+  block_types: 'layers of several kinds',
   mamba_d_state: 'state-space layers',
   ssm_cfg: 'state-space layers',
   state_size: 'state-space layers',
@@ -124,7 +178,15 @@ function latentOf(config: Config, read: FieldReader): LatentAttention {
 
 function expertsOf(config: Config, layers: number, place: string): ExpertLayout | null {
   const key = ['num_local_experts', 'num_experts', 'n_routed_experts'].find((name) => config[name] != null);
-  if (key === undefined || config[key] === 0 || config[key] === 1) return null;
+  if (key === undefined) {
+    const other = Object.keys(config).find((name) => /experts/.test(name) && numberOr(config[name], 0) > 1);
+    if (other !== undefined)
+      throw new Error(
+        `${place}: ${other} is ${config[other]}, but num_experts is missing; write the experts into a copy as Qwen3's MoE does`,
+      );
+    return null;
+  }
+  if (config[key] === 0 || config[key] === 1) return null;
   const read = fieldReader(config, place);
   const expertIntermediate = read('moe_intermediate_size', read('intermediate_size'));
   const layout = {
@@ -160,6 +222,11 @@ function denseLayers(config: Config, layers: number): number {
     if (layer < first || (layer + 1) % step !== 0 || listed || named.includes(layer)) dense++;
   }
   return dense;
+}
+
+/** Classes whose head is the embedding unless their configuration says otherwise; the published ones leave it out. */
+function tiesByDefault(config: Config): boolean {
+  return /^(gemma|cohere)/.test(typeOf(config));
 }
 
 /** Gated MLPs (SwiGLU, GeGLU) have a third matrix: those with SiLU, and Gemma's. */
@@ -215,6 +282,8 @@ function windowedLayers(config: Config, layers: number): number {
   const types = layerTypes(config);
   if (types.length > 0) return types.filter((type) => type !== 'full_attention' && type !== 'linear_attention').length;
   if (config.use_sliding_window === false) return 0;
+  // Qwen's lower layers look back over everything.
+  if (config.use_sliding_window === true) return Math.max(0, layers - numberOr(config.max_window_layers, 0));
   const pattern = numberOr(config.sliding_window_pattern, patternOf(typeOf(config)));
   return pattern > 0 ? layers - Math.floor(layers / pattern) : layers;
 }

@@ -88,7 +88,8 @@ const published: Readonly<Record<string, { config: object; parameters: number; k
       text_config: {
         ...shape(62, 5376, 32, 16, 21_504, 262_208),
         ...{ model_type: 'gemma3_text', hidden_activation: 'gelu_pytorch_tanh', head_dim: 128, max_position_embeddings: 131_072 },
-        ...{ sliding_window: 1024, tie_word_embeddings: true },
+        // The head is the embedding in Gemma's class: its files do not say so.
+        sliding_window: 1024,
       },
     },
     parameters: 27.0e9,
@@ -185,6 +186,9 @@ describe('the configuration of a checkpoint', () => {
     expect(model('Gemma-3-27B').window).toEqual({ tokens: 1024, layers: 52 });
     expect(model('Llama-4-Maverick').window).toEqual({ tokens: 8192, layers: 36 });
     expect(model('Qwen2.5-72B').window).toBeNull();
+    // In Qwen's class layers from max_window_layers on have the window.
+    const lower = { use_sliding_window: true, max_window_layers: 64, sliding_window: 4096 };
+    expect(modelOf({ ...published['Qwen2.5-72B']?.config, ...lower }).window).toEqual({ tokens: 4096, layers: 80 - 64 });
     expect(model('Qwen3.6-35B-A3B').window).toBeNull();
     expect(model('Qwen3.6-35B-A3B').linear).toMatchObject({ layers: 30, valueHeads: 32 });
     for (const name of ['gpt-oss-120b', 'Gemma-3-27B', 'Mixtral-8x7B']) {
@@ -226,5 +230,29 @@ describe('the configuration of a checkpoint', () => {
     expect(read({ num_experts_per_tok: 9 })).toThrow(/num_experts_per_tok is 9; there are 8 experts/);
     expect(read({ num_local_experts: 2.5 })).toThrow(/num_local_experts is 2\.5/);
     expect(read({ num_experts_per_tok: undefined })).toThrow(/num_experts_per_tok is missing/);
+    expect(read({ num_local_experts: undefined, moe_num_experts: 64 })).toThrow(/num_experts_per_tok is 2, but num_experts is missing/);
+    expect(read({ num_hidden_layers: 1e12 })).toThrow(/num_hidden_layers is 1000000000000; must be an integer from 1 to/);
+    expect(read({ block_types: ['recurrent', 'attention'] })).toThrow(/block_types: layers of several kinds/);
+    expect(read({ layer_types: ['full_attention'] })).toThrow(/layer_types names 1 layers; num_hidden_layers is 32/);
+    const next = published['Qwen3-Coder-Next'] as { config: object };
+    expect(() => modelOf({ ...next.config, full_attention_interval: 100 })).toThrow(/none of the 48 layers looks back over the whole/);
+  });
+
+  it('takes no value of a wrong type for one that is left out', () => {
+    const { config } = published['Mixtral-8x7B'] as { config: object };
+    const wrong = {
+      ...{ sliding_window: '4096', attention_chunk_size: -1, first_k_dense_replace: '3', decoder_sparse_step: 0, moe_layer_freq: 0 },
+      ...{ mlp_only_layers: 3, layer_types: 'full_attention', tie_word_embeddings: 'true', use_sliding_window: 1, hidden_act: 3 },
+    };
+    for (const [key, value] of Object.entries(wrong)) {
+      expect(() => modelOf({ ...config, [key]: value })).toThrow(`${key} is ${JSON.stringify(value)}, of a wrong type`);
+      expect(() => modelOf({ ...config, [key]: null })).not.toThrow();
+    }
+  });
+
+  it('may begin with a byte order mark', () => {
+    const catalogue = loadCatalogue();
+    addCatalogueEntries(catalogue, `\uFEFF${JSON.stringify(published['Mixtral-8x7B']?.config)}`, 'marked.json');
+    expect(modelNamed(catalogue, 'marked').layers).toBe(32);
   });
 });
