@@ -87,7 +87,7 @@ export function parseModel(entry: unknown, place: string): ModelSpec {
   const where = `${place} (${name})`;
   refuseUnknown(
     fields,
-    ['name', 'source', 'attention', 'tiedEmbeddings', 'mla', 'moe', 'window', 'linear', 'gatedAttention', 'notes', ...modelIntegers],
+    ['name', 'source', 'attention', 'tiedEmbeddings', 'mla', 'moe', 'window', 'linear', 'gatedAttention', ...modelIntegers],
     where,
   );
   const attention = fields.attention;
@@ -112,7 +112,7 @@ export function parseModel(entry: unknown, place: string): ModelSpec {
     );
   const tiedEmbeddings = switchOf(fields, 'tiedEmbeddings', where);
   const gatedAttention = switchOf(fields, 'gatedAttention', where);
-  return { name, attention, ...numbers, tiedEmbeddings, mla, moe, window, linear, gatedAttention, notes: notesOf(fields, where), sources };
+  return { name, attention, ...numbers, tiedEmbeddings, mla, moe, window, linear, gatedAttention, notes: [], sources };
 }
 
 function parseWindow(entry: unknown, where: string, source: string, sources: Sources): WindowedAttention {
@@ -133,13 +133,6 @@ function switchOf(fields: Fields, key: string, where: string): boolean {
   const value = fields[key] ?? false;
   if (typeof value !== 'boolean') throw new Error(`${where}.${key}: is ${JSON.stringify(value)}; must be true or false`);
   return value;
-}
-
-function notesOf(fields: Fields, where: string): readonly string[] {
-  const notes = fields.notes ?? [];
-  if (!Array.isArray(notes) || notes.some((note) => typeof note !== 'string' || note === ''))
-    throw new Error(`${where}.notes: must be a list of sentences`);
-  return notes as string[];
 }
 
 function parseLatent(entry: unknown, where: string, source: string, sources: Sources): LatentAttention {

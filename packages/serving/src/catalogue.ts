@@ -81,7 +81,7 @@ export interface ModelSpec {
   linear: LinearAttention | null;
   /** Queries come with a gate on what attention gives, as large as they are. */
   gatedAttention: boolean;
-  /** What the emulation takes otherwise than the model is, one sentence each. */
+  /** What the emulation takes otherwise than the model is, one sentence each: of those read from checkpoints. */
   notes: readonly string[];
   sources: Record<string, string>;
 }

@@ -6,11 +6,11 @@ import {
   kvCapacity,
   loadCatalogue,
   modelNamed,
-  parameterCounts,
   profileFor,
   weightBytesPerGpu,
 } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
+import { totalParameters } from './support.js';
 
 const catalogue = loadCatalogue();
 
@@ -76,11 +76,7 @@ describe('parameters and memory', () => {
     ];
     expect(published.map(([name]) => name)).toEqual([...catalogue.models.keys()]);
     for (const [name, total, tolerance = 0.01] of published) {
-      const model = modelNamed(catalogue, name);
-      const counts = parameterCounts(model, { tensorParallel: 1 });
-      const experts = counts.expertLayers * (model.moe?.experts ?? 0) * counts.expert;
-      const sum = counts.shardedLinear + counts.replicatedPerGpu + experts + counts.vocabularyMatrices * counts.vocabularyMatrix;
-      expect(Math.abs(sum / total - 1), name).toBeLessThan(tolerance);
+      expect(Math.abs(totalParameters(modelNamed(catalogue, name)) / total - 1), name).toBeLessThan(tolerance);
     }
   });
 
@@ -188,6 +184,14 @@ describe('catalogue files', () => {
     expect(add('{"models": [{"name": "X", "source": "s", "attention": "gqa", "layers": 1.5}]}')).toThrow(
       /layers: is 1\.5; must be an integer/,
     );
+    const shape = '"layers": 2, "hidden": 64, "attentionHeads": 4, "keyValueHeads": 2, "headSize": 16, "intermediate": 128';
+    const model = (more: string) =>
+      add(
+        `{"models": [{"name": "X", "source": "s", "attention": "gqa", ${shape}, "mlpMatrices": 3, "vocabulary": 100, "contextTokens": 512, ${more}}]}`,
+      );
+    expect(model('"tiedEmbeddings": "yes"')).toThrow(/\(X\)\.tiedEmbeddings: is "yes"; must be true or false/);
+    expect(model('"window": {"tokens": 8, "layers": 2}')).toThrow(/windows and linear attention have 2 of 2 layers; at least one must/);
+    expect(model('"window": {"tokens": 8, "layers": 1}')).not.toThrow();
     expect(() => gpuNamed(own, 'H1000')).toThrow(/unknown GPU "H1000"; known are A100-80G, H100/);
   });
 

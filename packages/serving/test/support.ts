@@ -7,6 +7,8 @@ import {
   createEvents,
   type EngineRules,
   type EngineState,
+  type ModelSpec,
+  parameterCounts,
   type RooflineTiming,
   type TimingModel,
 } from '@braess/serving';
@@ -22,6 +24,13 @@ export function randomFrom(seed: number): () => number {
 
 export function integerIn(random: () => number, low: number, high: number): number {
   return low + Math.floor(random() * (high - low + 1));
+}
+
+/** Parameters of a model, each once. */
+export function totalParameters(model: ModelSpec): number {
+  const counts = parameterCounts(model, { tensorParallel: 1 });
+  const experts = counts.expertLayers * (model.moe?.experts ?? 0) * counts.expert;
+  return counts.shardedLinear + counts.replicatedPerGpu + experts + counts.vocabularyMatrices * counts.vocabularyMatrix;
 }
 
 /** Round terms that make pass times easy to compute by hand; not those of a real GPU. */
