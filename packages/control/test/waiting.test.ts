@@ -1,3 +1,4 @@
+import { engineRole, engineStatus } from '@braess/protocol';
 import { describe, expect, it } from 'vitest';
 import { clientDelayNs, engineDelayNs, engineLog, type FakeRequest, frontendOf, imbalance, simulate } from './fakes.js';
 import { randomStream } from './random-stream.js';
@@ -64,5 +65,34 @@ describe('the waiting queue', () => {
     expect(frontendOf(simulation).counters.rejected).toBe(expected.rejected.length);
     expect(expected.rejected.length).toBeGreaterThan(0);
     expect(imbalance(simulation)).toBe(0);
+  });
+});
+
+describe('a request that waits for another engine than the one that refused it', () => {
+  it('lets those go first whose KV keeps that other engine from coming', () => {
+    const us = 1000;
+    // In turn, requests 0 and 2 are prefilled by engine 0, until 30 and 60 us, and 1 by engine 1 until 40. Engine 2 decodes 0 when 1 comes, refuses it, and is
+    // done with 0 at about 55 us. From 5 us on engine 0 drains to decode, too, which it will when 2 is fetched.
+    const simulation = simulate({
+      engines: [
+        {
+          role: engineRole.prefill,
+          prefillNs: 30 * us,
+          states: [
+            [5 * us, engineRole.prefill, engineStatus.drainingHeld],
+            [200 * us, engineRole.decode, engineStatus.active],
+          ],
+        },
+        { role: engineRole.prefill, prefillNs: 40 * us },
+        { role: engineRole.decode, transferNs: 20 * us, refuseAt: 1 },
+      ],
+      requests: [0, 1, 2].map((number) => ({ atNs: number * us, inputTokens: 16 })),
+      router: 'round-robin',
+    });
+    simulation.runUntil(1e9);
+    const decodes = [0, 2].map((engine) => engineLog(simulation, engine).decodes);
+    expect(decodes.map((each) => each.map(({ request }) => request))).toEqual([[1], [0, 2]]);
+    expect(decodes[1]![1]!.atNs).toBeLessThan(100 * us);
+    expect(frontendOf(simulation).counters).toMatchObject({ completed: 3, rejected: 0 });
   });
 });

@@ -21,7 +21,7 @@ import { allBusy, engineMoves, noEngine, route, tokensToCompute } from './routin
 import { settle } from './settle.js';
 import { allCharges, beginAttempt, charge, forgetProgress, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
-import { firstWaiting, pushWaiting, removeWaiting, type WaitingQueue } from './waiting-queue.js';
+import { firstWaiting, pushWaiting, putBack, removeWaiting, takeFirst, type Waiting, type WaitingQueue } from './waiting-queue.js';
 
 /** frontend -> itself: decide on the decodes that wait, if nothing was decided since. */
 export const decodeDue = message('decodeDue', ['turn']);
@@ -157,15 +157,27 @@ export function drainQueues(desk: FrontendDesk, state: FrontendState, context: F
 }
 
 function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContext, queue: WaitingQueue, decoding: boolean): void {
+  const { heapPlace, avoidEngine, prefillEngine } = state.slots;
+  let aside: Waiting[] | undefined;
   for (let slot = firstWaiting(queue); slot >= 0; slot = firstWaiting(queue)) {
-    const engine = route(desk, state, context, slot, decoding);
-    if (engine === allBusy || (engine === noEngine && engineMoves(state))) return;
+    const overtakes = aside !== undefined;
+    const engine =
+      overtakes && !isDraining(state.engines.status[prefillEngine[slot]!]!) ? noEngine : route(desk, state, context, slot, decoding);
+    if (engine === allBusy) break;
+    if (engine === noEngine && engineMoves(state)) {
+      // It waits for another engine than the one that refused it. That other one may drain, held up by KV of those behind it: only these go first.
+      if (!overtakes && (!decoding || avoidEngine[slot]! < 0)) break;
+      aside ??= [];
+      aside.push(takeFirst(queue, heapPlace) as Waiting);
+      continue;
+    }
     if (!decoding) noteServed(state.fairOrder, queue.keys[0]!);
-    removeWaiting(queue, state.slots.heapPlace, slot);
+    removeWaiting(queue, heapPlace, slot);
     if (engine === noEngine) rejectPlaced(desk, state, context, slot, REASON.noWorker);
     else if (decoding) dispatchDecode(desk, state, context, slot, engine);
     else dispatchFirst(desk, state, context, slot, engine);
   }
+  if (aside !== undefined) for (const waiting of aside) putBack(queue, heapPlace, waiting);
 }
 
 /**
@@ -192,19 +204,16 @@ function freeDraining(desk: FrontendDesk, state: FrontendState, context: Fronten
   const { slots, engines, decodeCandidates, decodeCount } = state;
   if (decodeCount > 1 || state.decodeQueue.count + state.longQueue.count === 0) return;
   const held: number[][] = [];
-  const ours = new Set<number>();
   for (let slot = 0; slot < slots.used; slot++) {
     const engine = slots.prefillEngine[slot]!;
     if (slots.stage[slot] !== slotStage.waitingDecode || !isDraining(engines.status[engine]!)) continue;
-    ours.add(engine);
     if (decodeCount === 0 || decodeCandidates[0] === slots.avoidEngine[slot]) (held[engine] ??= []).push(slot);
   }
   let comes = Number.POSITIVE_INFINITY;
   for (let engine = 0; engine < engines.count; engine++) {
     if (!isMoving(engines.status[engine]!) || held[engine] !== undefined) continue;
     if (engines.status[engine] !== engineStatus.drainingHeld) return;
-    // What it holds for this frontend could go, and waits behind those that cannot.
-    if (!ours.has(engine)) comes = Math.min(comes, engine);
+    comes = Math.min(comes, engine);
   }
   const first = held.findIndex((slotsThere) => slotsThere !== undefined);
   if (first < 0 || first > comes) return;
