@@ -129,7 +129,10 @@ export default definePlannerPolicy({ name: 'restless', description: 'Plans all t
 });
 
 describe('a standstill', () => {
-  it('names the actor, the request and what it waits for', async () => {
+  it.each([
+    ['of engines alone', []],
+    ['that a controller goes on to scrape for an hour', ['router.policy=kv', 'controller={ policy: adaptive, periodSeconds: 60 }']],
+  ])('%s: names the actor, the request and what it waits for', async (_name, settings) => {
     // Somebody takes a request away from its engine behind the back of its frontend.
     project.write(
       'thief.ts',
@@ -155,6 +158,7 @@ export default defineActorPolicy({
     );
     const { summary } = await project.run('small.yaml', [
       'actors=[{policy: ./thief.ts, parameters: {request: 3, atMs: 400}}]'.replace('./', `${project.folder}/`),
+      ...settings,
     ]);
     expect(summary).toMatchObject({ submitted: 60, completed: 59, inFlight: 1, lost: 1 });
     expect(summary.faults).toEqual([

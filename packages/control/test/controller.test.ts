@@ -271,12 +271,12 @@ describe('frontends under a controller', () => {
   it('tell of the requests in all three queues as waiting, those with long prompts, too', () => {
     const simulation = simulate({ engines: [{ role: 0, prefillNs: 1000, tokenNs: 10 }], requests: [] });
     const state = simulation.stateOf('control/frontend0') as FrontendState;
-    state.watch = { controller: 0, told: true, ttftCounts: new Float64Array(0), ttftSumNs: 0 };
+    state.watch = { controller: 0, told: true, ttftCounts: new Float64Array(0), ttftSumNs: 0, steps: 0, stillSinceNs: 0 };
     state.firstQueue.count = 1;
     state.decodeQueue.count = 2;
     state.longQueue.count = 4;
     const answered: unknown[][] = [];
-    const context = { sendBody: (...values: unknown[]) => void answered.push(values) } as unknown as FrontendContext;
+    const context = { now: 0, sendBody: (...values: unknown[]) => void answered.push(values) } as unknown as FrontendContext;
     const controller = { actors: [{ id: 0 }], delayNs: engineDelayNs, signal: 'server' as const };
     answerScrape({ controller } as unknown as Parameters<typeof answerScrape>[0], state, context, 3);
     expect(answered.map(([, , , , round, inFlight, waiting]) => [round, inFlight, waiting])).toEqual([[3, 0, 1 + 2 + 4]]);
