@@ -1,9 +1,19 @@
 import { basename, dirname } from 'node:path';
 import type { ExpertLayout, LatentAttention, LinearAttention, ModelSpec, WindowedAttention } from './catalogue.js';
+import {
+  type Config,
+  checkOptionalFields,
+  type FieldReader,
+  fieldReader,
+  hasGatedDelta,
+  isObject,
+  layerTypes,
+  numberOr,
+  refuseOtherKinds,
+  typeOf,
+} from './checkpoint-fields.js';
 
 // The `config.json` that lies beside the weights of a checkpoint, with the names that Hugging Face's transformers gives its fields.
-
-type Config = Readonly<Record<string, unknown>>;
 
 /** Whether a JSON object is the configuration of a checkpoint rather than a catalogue of ours. */
 export function isCheckpointConfig(file: object): boolean {
@@ -25,23 +35,21 @@ export function modelOfCheckpoint(file: object, name: string, place: string): Mo
   // Models that see or hear keep their language model one level down.
   const config = isObject(whole.text_config) ? { model_type: whole.model_type, ...whole.text_config } : whole;
   refuseOtherKinds(config, place);
-  checkTypes(config, place);
+  checkOptionalFields(config, place);
   const read = fieldReader(config, place);
   const layers = read('num_hidden_layers');
   const hidden = read('hidden_size');
   const attentionHeads = read('num_attention_heads');
   const mla = config.kv_lora_rank == null ? null : latentOf(config, read);
-  const moe = expertsOf(config, layers, place);
+  const moe = expertsOf(config, layers, read, place);
   const window = windowOf(config, layers);
   const linear = linearOf(config, layers, read);
   if (linear !== null && linear.layers + (window?.layers ?? 0) >= layers)
     throw new Error(
       `${place}: none of the ${layers} layers looks back over the whole context, which cannot be emulated; at least one must`,
     );
-  const headSize = mla === null ? headSizeOf(config, hidden, attentionHeads, place) : read('qk_nope_head_dim');
-  const keyValueHeads = mla === null ? read('num_key_value_heads', config.multi_query === true ? 1 : attentionHeads) : attentionHeads;
-  if (attentionHeads % keyValueHeads !== 0)
-    throw new Error(`${place}: num_key_value_heads ${keyValueHeads} does not divide num_attention_heads ${attentionHeads}`);
+  const headSize = mla === null ? headSizeOf(config, hidden, attentionHeads, read, place) : read('qk_nope_head_dim');
+  const keyValueHeads = mla === null ? keyValueHeadsOf(config, attentionHeads, read, place) : attentionHeads;
   return {
     name,
     attention: mla === null ? 'gqa' : 'mla',
@@ -67,103 +75,18 @@ export function modelOfCheckpoint(file: object, name: string, place: string): Mo
   };
 }
 
-type FieldReader = (key: string, otherwise?: number) => number;
-
-function fieldReader(config: Config, place: string): FieldReader {
-  return (key, otherwise) => {
-    const value = config[key] ?? otherwise;
-    if (value === undefined) {
-      const advice = 'some configurations leave out what is the default of their class: write it into a copy';
-      throw new Error(`${place}: ${key} is missing; ${advice}`);
-    }
-    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1 || value > largestNumber)
-      throw new Error(`${place}: ${key} is ${JSON.stringify(value)}; must be an integer from 1 to ${largestNumber}`);
-    return value;
-  };
-}
-
-/** Beyond every number of a shape; loops over layers end. */
-const largestNumber = 1e9;
-
-/** Fields that may be absent or null: a wrong type must not pass for that. */
-const optionalFields: Readonly<Record<string, (value: unknown) => boolean>> = {
-  sliding_window: isCount,
-  attention_chunk_size: isCount,
-  sliding_window_pattern: isCount,
-  max_window_layers: isCount,
-  first_k_dense_replace: isCount,
-  num_kv_shared_layers: isCount,
-  decoder_sparse_step: isPositive,
-  interleave_moe_layer_step: isPositive,
-  moe_layer_freq: (value) => isPositive(value) || Array.isArray(value),
-  mlp_only_layers: Array.isArray,
-  layer_types: Array.isArray,
-  use_sliding_window: isSwitch,
-  tie_word_embeddings: isSwitch,
-  attn_output_gate: isSwitch,
-  hidden_act: (value) => typeof value === 'string',
-  hidden_activation: (value) => typeof value === 'string',
-};
-
-function checkTypes(config: Config, place: string): void {
-  for (const [key, isRight] of Object.entries(optionalFields)) {
-    const value = config[key];
-    if (value != null && !isRight(value))
-      throw new Error(
-        `${place}: ${key} is ${JSON.stringify(value)}, of a wrong type or out of range; write what the model has, or leave it out`,
-      );
-  }
-  const types = layerTypes(config).length;
-  if (types > 0 && typeof config.num_hidden_layers === 'number' && types !== config.num_hidden_layers)
-    throw new Error(`${place}: layer_types names ${types} layers; num_hidden_layers is ${config.num_hidden_layers}`);
-}
-
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
-}
-
-function isPositive(value: unknown): boolean {
-  return isCount(value) && value !== 0;
-}
-
-function isSwitch(value: unknown): boolean {
-  return typeof value === 'boolean';
-}
-
-/** Fields of models whose layers are not all attention with KV of one size, and what they stand for. */
-const otherKinds: Readonly<Record<string, string>> = {
-  is_encoder_decoder: 'an encoder',
-  layers_block_type: 'layers of several kinds',
-  hybrid_override_pattern: 'layers of several kinds',
-  block_configs: 'layers of several shapes',
-  block_types: 'layers of several kinds',
-  mamba_d_state: 'state-space layers',
-  ssm_cfg: 'state-space layers',
-  state_size: 'state-space layers',
-  linear_attn_config: 'linear attention of another kind than the gated delta rule',
-};
-
-function refuseOtherKinds(config: Config, place: string): void {
-  const kind = Object.keys(otherKinds).find((key) => config[key] != null && config[key] !== false);
-  const types = layerTypes(config).filter((type) => !type.endsWith('attention') || (type.startsWith('linear') && !hasGatedDelta(config)));
-  const lightning = Array.isArray(config.attn_type_list) && config.attn_type_list.includes(0);
-  if (kind === undefined && types.length === 0 && !lightning) return;
-  const what =
-    kind !== undefined
-      ? `${kind}: ${otherKinds[kind]}`
-      : lightning
-        ? 'attn_type_list: lightning attention'
-        : `layer_types: ${types.length} layers of ${[...new Set(types)].join(', ')}`;
-  throw new Error(
-    `${place}: the model has ${what}, which cannot be emulated; layers may have full or windowed attention, or a gated delta rule`,
-  );
-}
-
-function headSizeOf(config: Config, hidden: number, attentionHeads: number, place: string): number {
-  const headSize = fieldReader(config, place)('head_dim', Math.ceil(hidden / attentionHeads));
+function headSizeOf(config: Config, hidden: number, attentionHeads: number, read: FieldReader, place: string): number {
+  const headSize = read('head_dim', Math.ceil(hidden / attentionHeads));
   if (config.head_dim == null && hidden % attentionHeads !== 0)
     throw new Error(`${place}: head_dim is missing, and hidden_size ${hidden} is no multiple of num_attention_heads ${attentionHeads}`);
   return headSize;
+}
+
+function keyValueHeadsOf(config: Config, attentionHeads: number, read: FieldReader, place: string): number {
+  const keyValueHeads = read('num_key_value_heads', config.multi_query === true ? 1 : attentionHeads);
+  if (attentionHeads % keyValueHeads !== 0)
+    throw new Error(`${place}: num_key_value_heads ${keyValueHeads} does not divide num_attention_heads ${attentionHeads}`);
+  return keyValueHeads;
 }
 
 function latentOf(config: Config, read: FieldReader): LatentAttention {
@@ -176,7 +99,7 @@ function latentOf(config: Config, read: FieldReader): LatentAttention {
   };
 }
 
-function expertsOf(config: Config, layers: number, place: string): ExpertLayout | null {
+function expertsOf(config: Config, layers: number, read: FieldReader, place: string): ExpertLayout | null {
   const key = ['num_local_experts', 'num_experts', 'n_routed_experts'].find((name) => config[name] != null);
   if (key === undefined) {
     const other = Object.keys(config).find((name) => /experts/.test(name) && numberOr(config[name], 0) > 1);
@@ -187,7 +110,6 @@ function expertsOf(config: Config, layers: number, place: string): ExpertLayout 
     return null;
   }
   if (config[key] === 0 || config[key] === 1) return null;
-  const read = fieldReader(config, place);
   const expertIntermediate = read('moe_intermediate_size', read('intermediate_size'));
   const layout = {
     experts: read(key),
@@ -243,11 +165,6 @@ function windowOf(config: Config, layers: number): WindowedAttention | null {
   return windowed === 0 ? null : { tokens, layers: windowed };
 }
 
-/** Gated delta rule (Qwen3-Next and after); other kinds of linear attention have other fields. */
-function hasGatedDelta(config: Config): boolean {
-  return config.linear_num_value_heads != null;
-}
-
 function linearOf(config: Config, layers: number, read: FieldReader): LinearAttention | null {
   if (!hasGatedDelta(config)) return null;
   const types = layerTypes(config);
@@ -293,20 +210,4 @@ function patternOf(type: string): number {
   if (type.startsWith('gemma2')) return 2;
   if (type.startsWith('gemma3')) return 6;
   return type.startsWith('llama4') ? 4 : 0;
-}
-
-function layerTypes(config: Config): string[] {
-  return Array.isArray(config.layer_types) ? config.layer_types.map(String) : [];
-}
-
-function typeOf(config: Config): string {
-  return String(config.model_type ?? '');
-}
-
-function numberOr(value: unknown, otherwise: number): number {
-  return typeof value === 'number' ? value : otherwise;
-}
-
-function isObject(value: unknown): value is Config {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }

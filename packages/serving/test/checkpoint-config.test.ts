@@ -243,7 +243,7 @@ describe('the configuration of a checkpoint', () => {
       ...{ mlp_only_layers: 3, layer_types: 'full_attention', tie_word_embeddings: 'true', use_sliding_window: 1, hidden_act: 3 },
     };
     for (const [key, value] of Object.entries(wrong)) {
-      expect(() => modelOf({ ...config, [key]: value })).toThrow(`${key} is ${JSON.stringify(value)}, of a wrong type`);
+      expect(() => modelOf({ ...config, [key]: value })).toThrow(`${key} is ${JSON.stringify(value)}; must be `);
       expect(() => modelOf({ ...config, [key]: null })).not.toThrow();
     }
   });
