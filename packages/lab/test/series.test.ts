@@ -50,11 +50,12 @@ workload:
     inputTokens: { kind: constant, tokens: 100 }
     outputTokens: { kind: constant, tokens: 30 }
 `;
-  const useOf = async (settings: readonly string[]): Promise<[number, number][]> => {
+  const useOf = async (settings: readonly string[], gpus = '%'): Promise<[number, number][]> => {
     const { folder } = await runText(prompts, settings);
     const { rows } = await queryRun(
       folder,
-      "select value, time_s - lag(time_s, 1, 0) over (partition by entity order by time_s) from series where metric = 'gpu_use' order by entity, time_s",
+      `select value, time_s - lag(time_s, 1, 0) over (partition by entity order by time_s)
+       from series where metric = 'gpu_use' and entity like '${gpus}' order by entity, time_s`,
     );
     return rows as [number, number][];
   };
@@ -63,6 +64,15 @@ workload:
     const use = await useOf([`telemetry.seriesSeconds=${seconds}`]);
     // Five prompts of 1.3 s, one after the other, and 30 tokens of 7 ms each for each of them.
     expect(use.reduce((sum, [value, span]) => sum + value * span, 0)).toBeCloseTo(5 * 1.3 + 5 * 30 * 0.007, 6);
+  });
+
+  it.each([0.1, 1])('counts the time of prompts that are computed side by side once (%d s)', async (seconds) => {
+    const use = await useOf(
+      [`telemetry.seriesSeconds=${seconds}`, 'serving[0].prompts=independent', 'serving[0].maxSequences=8'],
+      '%/gpu0',
+    );
+    // They come a millisecond apart.
+    expect(use.reduce((sum, [value, span]) => sum + value * span, 0)).toBeCloseTo(1.3 + 4 * 0.001, 6);
   });
 
   it('ends with a death in the middle of a pass', async () => {

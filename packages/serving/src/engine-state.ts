@@ -133,8 +133,10 @@ export interface EngineState<Pool> {
   passes: number;
   preemptionCount: number;
   busyNs: number;
-  /** Time of passes that deaths cut short. */
-  cutNs: number;
+  /** What `busyNs` lacks of the time with work: passes that deaths cut short, less what prompts that are computed side by side have in it more than once. */
+  besideBusyNs: number;
+  /** Since when prompts are computed independently without a break, -1 while none is. */
+  promptsSinceNs: number;
   prefillTokensDone: number;
 }
 
@@ -206,7 +208,8 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     passes: 0,
     preemptionCount: 0,
     busyNs: 0,
-    cutNs: 0,
+    besideBusyNs: 0,
+    promptsSinceNs: -1,
     prefillTokensDone: 0,
   };
   // Once at birth, for what is said of request tables.

@@ -3,7 +3,7 @@ import { elapsedNs } from './timing.js';
 
 /** What of the pass in progress is over at a moment. */
 export interface PassProgress {
-  /** Time since it began, ns; 0 where the engine is idle, or computes each prompt by itself. */
+  /** Time since it began, ns, 0 where the engine is idle; of prompts that are computed independently, since the first of those that overlap. */
   ns: number;
   /** The same as a share of the whole pass. */
   share: number;
@@ -17,7 +17,10 @@ export function passProgress<Pool>(engine: EngineState<Pool>, nowNs: number, pro
   progress.share = 0;
   progress.tokens = 0;
   const { passKind: kind, anchorNs, curve, passesDone } = engine;
-  if (kind === passKind.none) return;
+  if (kind === passKind.none) {
+    if (engine.promptsSinceNs >= 0) progress.ns = nowNs - engine.promptsSinceNs;
+    return;
+  }
   const mixed = kind === passKind.mixed;
   const beganNs = mixed ? anchorNs : anchorNs + elapsedNs(curve, passesDone);
   const endNs = mixed ? engine.mixedEndNs : anchorNs + elapsedNs(curve, passesDone + 1);
