@@ -1,4 +1,4 @@
-import { assignTenants, checkBlockTokens, hasDelays, type RequestTable, writePlainCsv } from '@braess/workload';
+import { assignTenants, checkBlockTokens, DEFAULT_TENANT, hasDelays, type RequestTable, writePlainCsv } from '@braess/workload';
 import { goesByArrivals, type LoadedWorkload, loadSource, tenantSpecs } from './load-source.js';
 import { uniformStream } from './random-streams.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
@@ -52,7 +52,7 @@ function giveTenants(read: ReadScenario, table: RequestTable): void {
   const { tenants } = scenario.workload;
   if (tenants.length === 0) return;
   const known = tenants.map(({ name }) => name);
-  const unnamed = table.tenantNames.length === 1 && table.tenantNames[0] === 'default';
+  const unnamed = table.tenantNames.length === 1 && table.tenantNames[0] === DEFAULT_TENANT;
   if (unnamed) drawTenants(read, table);
   else if (table.tenantNames.every((name) => known.includes(name))) nameTenants(table, known);
   else {

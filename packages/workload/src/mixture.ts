@@ -3,6 +3,7 @@ import { createWorkload, identityTokens, nextRequest, type WorkloadLimit, type W
 import {
   appendRequest,
   createRequestTableBuilder,
+  DEFAULT_TENANT,
   finishRequestTable,
   type RequestRow,
   type RequestTable,
@@ -31,7 +32,7 @@ export function generatedRequests(spec: WorkloadSpec, streams: WorkloadStreams):
   const state = createWorkload(spec, streams);
   return {
     blockTokens: identityTokens(state),
-    tenantName: () => 'default',
+    tenantName: () => DEFAULT_TENANT,
     sessionName: (session) => `session${session}`,
     next: (row) => {
       nextRequest(state, streams, row);

@@ -1,6 +1,6 @@
 import { chainHash, hashName } from './block-identity.js';
 import { type CsvColumns, parseHeader, plainRow, requiredColumn, rowCells } from './csv-traces.js';
-import { hasDelays, type RequestTable, requestName } from './requests.js';
+import { DEFAULT_TENANT, hasDelays, type RequestTable, requestName } from './requests.js';
 import { rejectValue, type TracePlace } from './trace-error.js';
 import { clearNames, type LineParser, type NameTable, nameNumber, type TraceRow } from './trace-format.js';
 import { MAX_PROMPT_BLOCKS, nanosecondsCell, secondsCellNs, tokenCell, wholeNumber } from './trace-values.js';
@@ -63,7 +63,7 @@ export function plainCsvParser(
         place,
       );
       if (id >= 0) row.name = cells[id] !== '' ? cells[id]! : rejectValue(place, 'request_id', '', 'a non-empty text');
-      if (tenant >= 0) row.tenant = nameNumber(tenants, cells[tenant] === '' ? 'default' : cells[tenant]!, place);
+      if (tenant >= 0) row.tenant = nameNumber(tenants, cells[tenant] === '' ? DEFAULT_TENANT : cells[tenant]!, place);
       if (session >= 0 && cells[session] !== '') row.session = nameNumber(sessions, cells[session]!, place);
       if (delay >= 0 && cells[delay] !== '') row.delayNs = delayCell(cells[delay]!, row, place);
       if (hashColumn >= 0) row.hashes = parseHashes(cells[hashColumn]!, row.inputTokens, hashTokens, place);

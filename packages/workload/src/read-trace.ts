@@ -8,6 +8,7 @@ import { plainCsvParser } from './plain-csv.js';
 import {
   appendRequest,
   createRequestTableBuilder,
+  DEFAULT_TENANT,
   finishRequestTable,
   joinRequestTables,
   type RequestTable,
@@ -155,7 +156,7 @@ function startReading(file: string, options: ReadTraceOptions, report: TraceRepo
     finished: [],
     passed: 0,
     batchRequests,
-    tenants: createNameTable('tenant', ['default']),
+    tenants: createNameTable('tenant', [DEFAULT_TENANT]),
     sessions: createNameTable('session'),
   };
   return reading;

@@ -43,6 +43,9 @@ export interface RequestRow {
   delayNs?: number;
 }
 
+/** The tenant of requests that do not say whose they are. */
+export const DEFAULT_TENANT = 'default';
+
 /** A table under construction; columns grow by doubling. */
 export interface RequestTableBuilder {
   table: RequestTable;
@@ -72,7 +75,7 @@ export function createRequestTableBuilder(blockTokens: number, firstRequest = 0,
       blockTokens,
       blockOffsets: new Int32Array(capacity + 1),
       blockHashes: new Float64Array(blockTokens === 0 ? 0 : capacity * 8),
-      tenantNames: ['default'],
+      tenantNames: [DEFAULT_TENANT],
       sessionNames: [],
       requestNames: [],
     },
