@@ -106,7 +106,7 @@ export interface EngineTotals {
   transferBytes: number;
   /** Time of the passes that are over. */
   busyNs: number;
-  /** The same, and the time of the pass in progress so far, and of those that a death cut short. */
+  /** Time with work: the same and the pass in progress so far and those that a death cut short; of prompts side by side once. */
   workNs: number;
   passes: number;
   /** Of the pass in progress: what is done of it, and of its tokens. */
