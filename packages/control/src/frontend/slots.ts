@@ -32,7 +32,7 @@ export interface RequestSlots {
   decodeEngine: Int32Array;
   /** 1 while a decode engine is asked for KV whose prompt is still computed. */
   early: Uint8Array;
-  /** The engine that last refused or lost it: another is preferred. */
+  /** The engine of its stage that last refused it: another is asked first. */
   avoidEngine: Int32Array;
   chargedTokens: Float64Array;
   /** Tier of its KV transfer while that or its placement is charged. */
