@@ -35,7 +35,11 @@ export interface RooflineTiming {
   pairNs: number;
   /** Prefill attention, reading one token of context. */
   prefillContextNs: number;
-  /** Layers that look back over a window or keep a state: of a sequence that decodes (a full window), and of one token of a prompt. */
+  /** Layers that look back over a window, and its length: as the three above, of contexts no longer than that; 0 tokens: there are none. */
+  windowTokens: number;
+  windowContextNs: number;
+  windowPairNs: number;
+  /** Layers that keep a state: of a sequence that decodes, and of one token of a prompt. */
   fixedSequenceNs: number;
   fixedTokenNs: number;
   /** All-reduces of a pass: fixed part, and part for each token. */
@@ -102,18 +106,23 @@ function attentionTerms(options: RooflineOptions): AttentionTerms {
   const contextNs = Math.max(readNs, ((layers * heads * decodeFlops) / attentionRate) * 1e9);
   const pairNs = ((layers * heads * pairFlops) / attentionRate) * 1e9;
   const state = stateTerms(options, division.tensorParallel, attentionRate);
-  // Windows are taken as full: sequences shorter than one take a little less.
-  const windowTokens = model.window === null ? 0 : (model.window.tokens * model.window.layers) / layers;
+  const windowLayers = model.window?.layers ?? 0;
   return {
     contextNs,
     pairNs,
     prefillContextNs: readNs,
-    fixedSequenceNs: windowTokens * contextNs + state.sequenceNs,
-    fixedTokenNs: windowTokens * pairNs + state.tokenNs,
+    windowTokens: model.window?.tokens ?? 0,
+    windowContextNs: (contextNs * windowLayers) / layers,
+    windowPairNs: (pairNs * windowLayers) / layers,
+    fixedSequenceNs: state.sequenceNs,
+    fixedTokenNs: state.tokenNs,
   };
 }
 
-type AttentionTerms = Pick<RooflineTiming, 'contextNs' | 'pairNs' | 'prefillContextNs' | 'fixedSequenceNs' | 'fixedTokenNs'>;
+type AttentionTerms = Pick<
+  RooflineTiming,
+  'contextNs' | 'pairNs' | 'prefillContextNs' | 'windowTokens' | 'windowContextNs' | 'windowPairNs' | 'fixedSequenceNs' | 'fixedTokenNs'
+>;
 
 /**
  * States of linear attention are read and written by each decode pass. Each token decays one, takes out what its key finds, puts its value in, and asks
@@ -178,13 +187,19 @@ export function rooflineCurve(timing: RooflineTiming, sequences: number, context
   const own = busiestShare(timing, sequences, sequences);
   const each = timing.hostSequenceNs + timing.collectiveTokenNs + timing.fixedSequenceNs;
   const fixed = timing.hostPassNs + own * each + timing.collectivePassNs;
-  curve.c0Ns = fixed + linearNs(timing, own, sequences, sequences) + busiestShare(timing, contextTokens, sequences) * timing.contextNs;
+  curve.c0Ns = fixed + linearNs(timing, own, sequences, sequences) + decodeAttentionNs(timing, contextTokens, sequences);
   curve.c1Ns = own * timing.contextNs;
   curve.c2Ns = 0;
   curve.validPasses = maximumStretchPasses;
+  const roomTokens = sequences * timing.windowTokens - contextTokens;
+  if (roomTokens > 0) {
+    // Windows fill up.
+    curve.c1Ns += own * timing.windowContextNs;
+    curve.validPasses = Math.min(maximumStretchPasses, Math.floor(roomTokens / sequences) + 1);
+  }
   if (curve.c0Ns >= timing.launchPassNs) return;
   // Flat until the work of the GPU outgrows the launches.
-  if (curve.c1Ns > 0) curve.validPasses = Math.min(maximumStretchPasses, Math.ceil((timing.launchPassNs - curve.c0Ns) / curve.c1Ns));
+  if (curve.c1Ns > 0) curve.validPasses = Math.min(curve.validPasses, Math.ceil((timing.launchPassNs - curve.c0Ns) / curve.c1Ns));
   curve.c0Ns = timing.launchPassNs;
   curve.c1Ns = 0;
 }
@@ -200,10 +215,13 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
     timing.hostPassNs +
     (ownDecodes + busiestShare(timing, prefillSequences, prefillSequences)) * timing.hostSequenceNs +
     (shape.prefillTokens > 0 ? timing.prefillPassNs : 0);
-  const decodeAttention =
-    busiestShare(timing, shape.decodeContextTokens, decodeSequences) * timing.contextNs + ownDecodes * timing.fixedSequenceNs;
+  const decodeAttention = decodeAttentionNs(timing, shape.decodeContextTokens, decodeSequences) + ownDecodes * timing.fixedSequenceNs;
+  // Exact for a prompt within the window and for chunks beyond it; a prompt twice as long comes to a third too much, the most there is for one.
+  const windowPairs = Math.min(shape.prefillPairs, shape.prefillTokens * timing.windowTokens);
   const prefillAttention = Math.max(
-    busiestShare(timing, shape.prefillPairs, prefillSequences) * timing.pairNs + ownPromptTokens * timing.fixedTokenNs,
+    busiestShare(timing, shape.prefillPairs, prefillSequences) * timing.pairNs +
+      busiestShare(timing, windowPairs, prefillSequences) * timing.windowPairNs +
+      ownPromptTokens * timing.fixedTokenNs,
     busiestShare(timing, shape.prefillContextTokens, prefillSequences) * timing.prefillContextNs,
   );
   return Math.max(
@@ -214,6 +232,14 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
       prefillAttention +
       timing.collectivePassNs +
       ownTokens * timing.collectiveTokenNs,
+  );
+}
+
+/** Windows are as full as those of sequences of equal length. */
+function decodeAttentionNs(timing: RooflineTiming, contextTokens: number, sequences: number): number {
+  const inWindows = Math.min(contextTokens, sequences * timing.windowTokens);
+  return (
+    busiestShare(timing, contextTokens, sequences) * timing.contextNs + busiestShare(timing, inWindows, sequences) * timing.windowContextNs
   );
 }
 

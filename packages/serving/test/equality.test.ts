@@ -155,6 +155,7 @@ const timings: [string, () => TimingModel][] = [
     'roofline of GPUs with sequences of their own',
     () => plainTiming({ ranks: 4, sharedTokenNs: 300, fixedSequenceNs: 5000, fixedTokenNs: 40 }),
   ],
+  ['roofline of windows that fill up', () => plainTiming({ ranks: 2, windowTokens: 40, windowContextNs: 3000, windowPairNs: 20 })],
   ['roofline that grows past its launches', () => plainTiming({ launchPassNs: 7_150_000 })],
   ['polynomial', () => createPolynomial(480)],
   ['polynomial with its floor in reach', () => ({ ...createPolynomial(480), decodeFloorMs: 12 })],

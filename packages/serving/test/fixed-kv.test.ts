@@ -1,6 +1,8 @@
 import {
+  createCurve,
   createPassShape,
   createRoofline,
+  decodeCurve,
   fixedKvOf,
   gpuNamed,
   kvBytesPerToken,
@@ -38,6 +40,21 @@ describe('layers that look back over a window', () => {
     expect(() => kvCapacity({ ...options, maxSequences: 1024 })).toThrow(
       /does not fit: .* 111\.7 GB for windows and states of 1024 sequences \(maxSequences\) .*; use .*fewer maxSequences/,
     );
+  });
+
+  it('read and score no more than there is where sequences are shorter than the window', () => {
+    const profile = profileNamed(catalogue, 'default');
+    const parts = { gpu, profile, tensorParallel: 1, weightPrecision: 'bf16', kvPrecision: 'bf16' } as const;
+    const [windowed, dense] = [model, { ...model, window: null }].map((one) => createRoofline({ ...parts, model: one }));
+    const shape = { ...createPassShape(), decodeSequences: 16, decodeContextTokens: 16 * 500 };
+    const prompts = { prefillSequences: 2, prefillTokens: 2 * 600, prefillPairs: 600 * 601, prefillContextTokens: 2 * 600 };
+    for (const pass of [shape, { ...createPassShape(), ...prompts }])
+      expect(rooflineMixedNs(windowed!, pass)).toBeCloseTo(rooflineMixedNs(dense!, pass), 3);
+    // A stretch of decodes ends with the pass in which the windows are full; up to there each pass reads one token more in all 62 layers.
+    const curve = createCurve();
+    decodeCurve(windowed!, 16, 16 * 500, 1, curve);
+    expect(curve.validPasses).toBe(1024 - 500 + 1);
+    expect(curve.c1Ns).toBeCloseTo((16 * 62 * layerBytes * 1e9) / (gpu.hbmBytesPerSecond * profile.kvEfficiency), 3);
   });
 
   it('read a window for each sequence that decodes, and score one for each token of a prompt', () => {

@@ -35,6 +35,11 @@ const timings: [string, () => TimingModel][] = [
     'roofline of GPUs with sequences of their own',
     () => plainTiming({ ranks: 4, sharedTokenNs: 300, fixedSequenceNs: 5000, fixedTokenNs: 40 }),
   ],
+  ['roofline of layers with windows', () => plainTiming({ ranks: 4, windowTokens: 1500, windowContextNs: 90, windowPairNs: 0.7 })],
+  [
+    'roofline of windows and launches one by one',
+    () => plainTiming({ launchPassNs: 12_000_000, windowTokens: 1500, windowContextNs: 90, windowPairNs: 0.7 }),
+  ],
   ['polynomial', () => createPolynomial(100_000)],
   ['table', () => importDynamoProfile(profile, 'test')],
 ];
