@@ -96,6 +96,21 @@ describe('netkv', () => {
     );
   });
 
+  it('counts windows and states whole, however much of the prompt an engine holds', () => {
+    const tokens = 4096;
+    const stateBytes = 77e6;
+    const told: Told[] = [0, 128, 256].map(() => ({ tier: 2, bytesPerSecond: 50e9, congestion: 0 }));
+    const whole = viewOf(
+      tokens,
+      [0, 128, 256].map((overlapBlocks) => engine({ overlapBlocks })),
+      told,
+    );
+    const view = { ...whole, transferBytes: whole.transferBytes + stateBytes, fixedBytes: stateBytes };
+    ask('netkv', view, tokens);
+    for (const [index, left] of [tokens, tokens / 2, 0].entries())
+      expect(view.scores[index]).toBeCloseTo((left * bytesPerToken + stateBytes) / 50e9 + passNs[1]! / 1e9, 9);
+  });
+
   it.each(['netkv-static', 'netkv-self', 'netkv', 'weighted', 'tier-first', 'zone-first'])(
     '%s decides by what an oracle says of tiers as by the same said of every engine',
     (name) => {

@@ -147,7 +147,10 @@ function fillView(desk: FrontendDesk, state: FrontendState, context: FrontendCon
   if (decode) {
     view.stage = routerStage.decode;
     view.prefillEngine = state.slots.prefillEngine[slot]!;
-    view.transferBytes = kvMoveBytes(state.slots.inputTokens[slot]!, desk.settings.kvBytesPerToken, desk.settings.fixedKv);
+    const { kvBytesPerToken, fixedKv } = desk.settings;
+    const inputTokens = state.slots.inputTokens[slot]!;
+    view.transferBytes = kvMoveBytes(inputTokens, kvBytesPerToken, fixedKv);
+    view.fixedBytes = view.transferBytes - inputTokens * kvBytesPerToken;
     view.tierTransfers = state.tierTransfers;
     const [from, to] = [networkTiers * view.prefillEngine, networkTiers * (view.prefillEngine + 1)];
     view.sourceTransfers = state.sourceTransfers.subarray(from, to);
@@ -159,6 +162,7 @@ function fillView(desk: FrontendDesk, state: FrontendState, context: FrontendCon
     view.stage = state.firstStageHasPrefill ? routerStage.prefill : routerStage.aggregated;
     view.prefillEngine = -1;
     view.transferBytes = 0;
+    view.fixedBytes = 0;
     readOverlap(desk, state, slot);
   }
 }

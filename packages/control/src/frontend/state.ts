@@ -224,6 +224,7 @@ export function createDesk(settings: FrontendSettings): FrontendDesk {
       network: null,
       prefillEngine: -1,
       transferBytes: 0,
+      fixedBytes: 0,
       tierTransfers: noTransfers,
       sourceTransfers: noTransfers,
       tierRequests: noTransfers,

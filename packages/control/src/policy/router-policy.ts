@@ -93,6 +93,8 @@ export interface RouterView {
   readonly prefillEngine: number;
   /** KV of the whole prompt, bytes; 0 outside the decode stage. */
   readonly transferBytes: number;
+  /** Of these, what moves whatever an engine holds: windows and states of models that have such layers. */
+  readonly fixedBytes: number;
   /** By tier: KV transfers that this frontend started and that have not ended, all, and those from `prefillEngine`. */
   readonly tierTransfers: ReadonlyColumn;
   readonly sourceTransfers: ReadonlyColumn;

@@ -20,6 +20,7 @@ export interface RouterViewSample {
   readonly nowNs?: number;
   readonly prefillEngine?: number;
   readonly transferBytes?: number;
+  readonly fixedBytes?: number;
   readonly tierTransfers?: readonly number[];
   readonly sourceTransfers?: readonly number[];
   readonly tierRequests?: readonly number[];
@@ -28,7 +29,7 @@ export interface RouterViewSample {
 
 /** A view made by hand, to try a router policy without a run. */
 export function createRouterView(sample: RouterViewSample): RouterView {
-  const { engines, network = null, nowNs = 0, prefillEngine = -1, transferBytes = 0 } = sample;
+  const { engines, network = null, nowNs = 0, prefillEngine = -1, transferBytes = 0, fixedBytes = 0 } = sample;
   const noTransfers = new Float64Array(networkTiers);
   const candidates = [...(sample.candidates ?? engines.keys())].sort((a, b) => a - b);
   return {
@@ -42,6 +43,7 @@ export function createRouterView(sample: RouterViewSample): RouterView {
     network,
     prefillEngine,
     transferBytes,
+    fixedBytes,
     tierTransfers: sample.tierTransfers ?? noTransfers,
     sourceTransfers: sample.sourceTransfers ?? noTransfers,
     tierRequests: sample.tierRequests ?? noTransfers,

@@ -25,28 +25,30 @@ let candidateCosts = new Float64Array(0);
  * candidate that is known, and nothing where none is: nobody should be drawn to what cannot be seen. Without a network nothing costs anything.
  */
 export function moveSeconds(view: RouterView, network: NetworkView | null, slowing: Slowing, inputTokens: number, out: Float64Array): void {
-  const { candidates, count, transferBytes } = view;
+  const { candidates, count, transferBytes, fixedBytes } = view;
   if (network === null) {
     for (let place = 0; place < count; place++) out[candidates[place]!] = 0;
     return;
   }
-  const tokenShare = view.blockTokens / inputTokens;
+  // Of the whole, what a block that is there spares.
+  const growing = fixedBytes === 0 ? 1 : 1 - fixedBytes / transferBytes;
+  const blockShare = (growing * view.blockTokens) / inputTokens;
   const rows = network.byTier ?? null;
   if (rows !== null) fillTiers(transferBytes, rows, slowing);
   if (rows !== null) {
     const paths = slowing.congestion === 'path' ? network.pathCongestion : null;
-    const present = movesByTier(view, rows.tier, paths, tokenShare, out);
+    const present = movesByTier(view, rows.tier, paths, blockShare, out);
     if (!isUnknown(present)) return;
     if (paths === null) {
       settle(tierCosts, networkTiers + 1, present);
-      movesByTier(view, rows.tier, null, tokenShare, out);
+      movesByTier(view, rows.tier, null, blockShare, out);
       return;
     }
   }
   if (candidateCosts.length < width * count) candidateCosts = new Float64Array(width * count);
   fillCandidates(view, network, slowing, candidateCosts);
   settle(candidateCosts, count);
-  movesByPlace(view, candidateCosts, tokenShare, out);
+  movesByPlace(view, candidateCosts, blockShare, out);
 }
 
 /** Whether any of these rows is one of which nothing is known. */
@@ -56,7 +58,7 @@ function isUnknown(rows: number): boolean {
 }
 
 /** Returns which rows there were, as bits. `paths`: load on the way to each engine, in place of its tier's where it is known. */
-function movesByTier(view: RouterView, tier: ReadonlyColumn, paths: ReadonlyColumn | null, tokenShare: number, out: Float64Array): number {
+function movesByTier(view: RouterView, tier: ReadonlyColumn, paths: ReadonlyColumn | null, blockShare: number, out: Float64Array): number {
   const { candidates, count, overlapBlocks, transferBytes } = view;
   let present = 0;
   for (let place = 0; place < count; place++) {
@@ -68,16 +70,16 @@ function movesByTier(view: RouterView, tier: ReadonlyColumn, paths: ReadonlyColu
     const widest = tierCosts[at + 2]!;
     if (paths !== null && paths[engine]! >= 0 && widest >= 0)
       whole = Math.min(never, (transferBytes / (widest * (1 - paths[engine]!))) * tierCosts[at + 3]!);
-    out[engine] = whole * Math.max(0, 1 - overlapBlocks[engine]! * tokenShare) + tierCosts[at + 1]!;
+    out[engine] = whole * Math.max(0, 1 - overlapBlocks[engine]! * blockShare) + tierCosts[at + 1]!;
   }
   return present;
 }
 
-function movesByPlace({ candidates, count, overlapBlocks }: RouterView, costs: Float64Array, tokenShare: number, out: Float64Array): void {
+function movesByPlace({ candidates, count, overlapBlocks }: RouterView, costs: Float64Array, blockShare: number, out: Float64Array): void {
   for (let place = 0; place < count; place++) {
     const engine = candidates[place]!;
     const at = width * place;
-    out[engine] = costs[at]! * Math.max(0, 1 - overlapBlocks[engine]! * tokenShare) + costs[at + 1]!;
+    out[engine] = costs[at]! * Math.max(0, 1 - overlapBlocks[engine]! * blockShare) + costs[at + 1]!;
   }
 }
 
