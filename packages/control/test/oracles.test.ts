@@ -241,7 +241,9 @@ describe('cost-triple', () => {
         fc.tuple(states, states),
         fc.double({ min: 0.02, max: 0.9, noNaN: true }),
         fc.integer({ min: 300, max: 9000 }),
-        (all, load, tokens) => {
+        // Windows and states: they move, whatever is there.
+        fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 200_000_000 })),
+        (all, load, tokens, fixedBytes) => {
           const oracle = oracleOf('cost-triple', { load: by });
           oracle.hear(0, 3, load);
           const told = oracle.publish(0)!;
@@ -257,8 +259,9 @@ describe('cost-triple', () => {
             prefillEngine: 0,
           });
           const answer = new NetworkAnswer(3);
-          const transferBytes = tokens * 131_072;
-          const question = { ...view, site, paths: false, inputTokens: tokens, transferBytes };
+          const growingBytes = tokens * 131_072;
+          const transferBytes = growingBytes + fixedBytes;
+          const question = { ...view, site, paths: false, inputTokens: tokens, transferBytes, fixedBytes };
           oracle.policy.answer(question, answer, oracle.parameters, told.knowledge, randomStream(1));
           for (const [index, { active, hit }] of all.entries()) {
             const engine = index + 1;
@@ -267,7 +270,7 @@ describe('cost-triple', () => {
             const compute = (queued * passNs[most]! + passNs[Math.min(most, active + 1)]!) / 1e9;
             expect(answer.computeCost[engine]).toBeCloseTo(compute, 9);
             expect(answer.cacheCost[engine]).toBeCloseTo(missing, 12);
-            expect(answer.networkCost[engine]).toBeCloseTo((transferBytes * missing) / (3e9 * (1 - load)) + 7e-6, 9);
+            expect(answer.networkCost[engine]).toBeCloseTo((growingBytes * missing + fixedBytes) / (3e9 * (1 - load)) + 7e-6, 9);
           }
         },
       ),

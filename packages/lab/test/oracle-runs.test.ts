@@ -59,12 +59,13 @@ describe('the network oracle', () => {
       .exec(message as string)?.[1]
       ?.split(' ')
       .filter((path) => !path.startsWith('question.engines.'));
-    expect(reached?.map((path) => path.replace(/[,;]$/, '')).slice(0, 28)).toEqual([
+    expect(reached?.map((path) => path.replace(/[,;]$/, '')).slice(0, 29)).toEqual([
       'knowledge.reports',
       'question.blockTokens',
       'question.candidates',
       'question.count',
       'question.engines',
+      'question.fixedBytes',
       'question.inputTokens',
       'question.nowNs',
       'question.overlapBlocks',

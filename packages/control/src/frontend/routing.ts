@@ -200,6 +200,7 @@ function askOracle(desk: FrontendDesk, state: FrontendState): void {
     nowNs: view.nowNs,
     prefillEngine: view.prefillEngine,
     transferBytes: view.transferBytes,
+    fixedBytes: view.fixedBytes,
     candidates: view.candidates,
     count: view.count,
     site: siteWatch?.site ?? site,

@@ -23,14 +23,16 @@ export const costTripleOracle = defineOraclePolicy({
   publish: (view, parameters, state) => ({ madeAtNs: view.nowNs, knowledge: tierKnowledge(view, state, parameters) }),
   answer(question, answer, { load }, knowledge) {
     answerKnown(question, answer, knowledge);
-    const { candidates, count, inputTokens } = question;
+    const { candidates, count, inputTokens, transferBytes, fixedBytes } = question;
+    const fixedShare = fixedBytes / transferBytes;
     addWorkSeconds(question, inputTokens, load === 'report', null, answer.computeCost);
     for (let place = 0; place < count; place++) {
       const engine = candidates[place]!;
       const missing = missingShare(question, engine, inputTokens);
       answer.cacheCost[engine] = missing;
       const latencyNs = answer.latencyNs[engine]!;
-      answer.networkCost[engine] = ((answer.transferNs[engine]! - latencyNs) * missing + latencyNs) / 1e9;
+      const moved = missing + (1 - missing) * fixedShare;
+      answer.networkCost[engine] = ((answer.transferNs[engine]! - latencyNs) * moved + latencyNs) / 1e9;
     }
   },
 });

@@ -83,7 +83,9 @@ export function definePlannerPolicy<Parameters, State>(
 export interface OracleQuestion {
   readonly nowNs: number;
   readonly prefillEngine: number;
+  /** As in `RouterView`: KV of the whole prompt, and what of it moves whatever an engine holds. */
   readonly transferBytes: number;
+  readonly fixedBytes: number;
   /** Engines asked about: `candidates[0] .. candidates[count - 1]`. */
   readonly candidates: EngineView['role'];
   readonly count: number;
