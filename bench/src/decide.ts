@@ -138,6 +138,7 @@ function decisionOf(name: string, count: number): (index: number) => number {
     nowNs: 0,
     prefillEngine: 0,
     transferBytes: view.transferBytes,
+    fixedBytes: 0,
     candidates: view.candidates,
     count,
     site: site as unknown as NetworkSite,
