@@ -77,7 +77,7 @@ export default defineControllerPolicy({
     expect(differs.length).toBeGreaterThan(0);
     expect(Math.min(...differs.map((row) => row.arrival_s as number))).toBeGreaterThan(3);
     const bad = project.run('scenario.yaml', [...overload, 'controller.policy=adaptive', 'controller.parameters={ thresholds: [2, 1] }']);
-    await expect(bad).rejects.toThrow(/controller\.policy.*thresholds must rise/);
+    await expect(bad).rejects.toThrow(/controller\.parameters\.thresholds.*thresholds must rise/);
     const wrong = project.run('scenario.yaml', [...overload, 'controller.policy=adaptive', 'router.frontendParameters=[{ gamma: 1 }]']);
     await expect(wrong).rejects.toThrow(/router\.frontendParameters\[0\].*gamma/);
   });
