@@ -6,7 +6,7 @@ import { refuse } from './scenario/refuse.js';
 import type { Scenario, ServingGroup } from './scenario/schema.js';
 
 /**
- * Places the engines of the groups, in order; an engine takes neighbouring GPUs of one server. A group that is packed goes on where the packed one
+ * Places the engines of the groups, in order; an engine takes neighbouring GPUs of one server, or neighbouring servers of one pod. A group that is packed goes on where the packed one
  * before it ended; one that is spread gives each rack an engine in turn, and within the rack takes the first GPUs that are free.
  */
 export function placeEngines(read: ReadScenario, topology: Topology, groups: readonly GroupPlan[]): EnginePlan[] {
@@ -17,10 +17,7 @@ export function placeEngines(read: ReadScenario, topology: Topology, groups: rea
   const rounds = Array.from({ length: servingRounds }, () => [...groups.entries()]).flat();
   for (const [index, { tensorParallel }] of rounds) {
     const { count, placement } = serving[index] as ServingGroup;
-    if (cluster.gpusPerServer % tensorParallel !== 0) {
-      const path = ['serving', index, 'tensorParallel'];
-      refuse(read, path, `is ${tensorParallel}; a group lives within one server of ${cluster.gpusPerServer} GPUs: use a divisor of that`);
-    }
+    checkPlace(read, index);
     for (let engine = 0; engine < count; engine++) {
       const first = placement === 'packed' ? free.takePacked(tensorParallel) : free.takeSpread(tensorParallel, turns[index]!);
       if (first < 0) refuseTooMany(read, groups, topology.gpus.length, index);
@@ -28,6 +25,25 @@ export function placeEngines(read: ReadScenario, topology: Topology, groups: rea
     }
   }
   return engines;
+}
+
+/** Whether there is a place of the size of an engine at all. */
+function checkPlace(read: ReadScenario, index: number): void {
+  const { cluster, serving } = read.scenario;
+  const { tensorParallel, placement } = serving[index] as ServingGroup;
+  const [place, gpus] = placement === 'packed' ? ['pod', podGpus(cluster)] : ['rack', rackGpus(cluster)];
+  if (tensorParallel > gpus) {
+    const otherwise = placement === 'packed' ? 'raise racksPerPod or serversPerRack' : 'use placement: packed, or raise serversPerRack';
+    refuse(read, ['serving', index, 'tensorParallel'], `is ${tensorParallel}; a ${place} has ${gpus} GPUs: ${otherwise}`);
+  }
+}
+
+function rackGpus({ serversPerRack, gpusPerServer }: Scenario['cluster']): number {
+  return serversPerRack * gpusPerServer;
+}
+
+function podGpus(cluster: Scenario['cluster']): number {
+  return cluster.racksPerPod * rackGpus(cluster);
 }
 
 /** GPUs that no engine has yet. Both ways to take some give the first of them, -1 where there are not enough side by side. */
@@ -53,7 +69,7 @@ class FreeGpus {
     const { racks, searchedTo } = turns;
     for (let tries = 0; tries < racks.length; tries++) {
       const rack = turns.next();
-      const end = (rack + 1) * this.cluster.serversPerRack * this.cluster.gpusPerServer;
+      const end = (rack + 1) * rackGpus(this.cluster);
       const first = this.#take(searchedTo[rack]!, end, count);
       searchedTo[rack] = first < 0 ? end : first + count;
       if (first >= 0) return first;
@@ -62,9 +78,12 @@ class FreeGpus {
   }
 
   #take(from: number, to: number, count: number): number {
-    // Aligned, so that no engine straddles servers.
-    for (let gpu = Math.ceil(from / count) * count; gpu + count <= to; gpu += count) {
-      if (this.#taken.subarray(gpu, gpu + count).includes(1)) continue;
+    // Aligned, so that no engine straddles servers it does not fill.
+    const step = Math.min(count, this.cluster.gpusPerServer);
+    const pod = podGpus(this.cluster);
+    for (let gpu = Math.ceil(from / step) * step; gpu + count <= to; gpu += step) {
+      const crossesPods = Math.floor(gpu / pod) !== Math.floor((gpu + count - 1) / pod);
+      if (crossesPods || this.#taken.subarray(gpu, gpu + count).includes(1)) continue;
       this.#taken.fill(1, gpu, gpu + count);
       return gpu;
     }
@@ -82,7 +101,7 @@ class RackTurns {
 
   constructor(cluster: Scenario['cluster']) {
     this.racks = racksInTurn(cluster);
-    this.searchedTo = Array.from(this.racks, (_, rack) => rack * cluster.serversPerRack * cluster.gpusPerServer);
+    this.searchedTo = Array.from(this.racks, (_, rack) => rack * rackGpus(cluster));
   }
 
   next(): number {
@@ -104,16 +123,26 @@ function engineOf(topology: Topology, first: number, tensorParallel: number, gro
   const gpus = Array.from(topology.gpus.subarray(first, first + tensorParallel));
   const gpuNames = gpus.map((gpu) => topology.nodeNames[gpu] as string);
   const firstName = gpuNames[0] as string;
-  const server = firstName.slice(0, firstName.lastIndexOf('/'));
+  const server = serverOfGpu(firstName);
   return { name: `${server}/engine${Number(firstName.slice(firstName.lastIndexOf('/gpu') + 4))}`, group, server, gpus, gpuNames };
+}
+
+/** Name of the server that a GPU, by its name, is in. */
+export function serverOfGpu(name: string): string {
+  return name.slice(0, name.lastIndexOf('/'));
 }
 
 function refuseTooMany(read: ReadScenario, groups: readonly GroupPlan[], total: number, index: number): never {
   const { serving, servingRounds } = read.scenario;
+  const { tensorParallel, servers } = groups[index]!;
   const needed = servingRounds * groups.reduce((sum, group, at) => sum + group.tensorParallel * (serving[at] as ServingGroup).count, 0);
+  const [place, reason] =
+    servers === 1
+      ? ['a server', 'as engines of other sizes lie between']
+      : ['a pod', 'as others lie between, or the servers of a pod do not come out even'];
   const lack =
     needed > total
       ? `all groups need ${needed} GPUs, the cluster has ${total}`
-      : `no ${groups[index]!.tensorParallel} GPUs side by side in a server are left, as engines of other sizes lie between; put groups of larger tensorParallel first`;
+      : `no ${tensorParallel} GPUs side by side in ${place} are left, ${reason}; put groups of larger tensorParallel first`;
   refuse(read, ['serving', index, 'count'], `does not fit: ${lack}; add racksPerPod or serversPerRack, or use fewer engines`);
 }

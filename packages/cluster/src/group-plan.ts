@@ -19,12 +19,15 @@ import { ScenarioError } from './scenario/problem.js';
 import type { ReadScenario } from './scenario/read-scenario.js';
 import { besideScenario, named, refuse } from './scenario/refuse.js';
 import type { ServingGroup } from './scenario/schema.js';
+import { networkBytesPerSecond } from './topology-plan.js';
 
 /** What all engines of a group share. */
 export interface GroupPlan {
   readonly name: string;
   readonly role: ServingGroup['role'];
+  /** GPUs of one engine, and the servers they fill where one does not hold them. */
   readonly tensorParallel: number;
+  readonly servers: number;
   readonly attention: AttentionDivision;
   readonly blockTokens: number;
   readonly maxSequences: number;
@@ -82,6 +85,7 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
   const { weightPrecision, kvPrecision } = scenario.model;
   const { tensorParallel, attention, blockTokens } = group;
   const path = ['serving', index];
+  const servers = serversOf(read, index);
   try {
     const capacity = kvCapacity({
       gpu,
@@ -95,12 +99,13 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
       memoryUtilisation: group.memoryUtilisation,
       ...(group.kvBlocks === undefined ? {} : { blocks: group.kvBlocks }),
     });
-    const timing = timingOf(read, parts, index, capacity.tokens);
+    const timing = timingOf(read, parts, index, servers, capacity.tokens);
     checkGroup(read, model, index);
     return {
       name: group.name ?? `${group.role}${index}`,
       role: group.role,
       tensorParallel,
+      servers,
       attention,
       blockTokens,
       maxSequences: group.maxSequences,
@@ -129,6 +134,19 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
     if (error instanceof ScenarioError) throw error;
     refuse(read, path, `cannot be built: ${(error as Error).message}`);
   }
+}
+
+/** Servers of an engine: a part of one, or several whole ones. */
+function serversOf(read: ReadScenario, index: number): number {
+  const { tensorParallel } = read.scenario.serving[index] as ServingGroup;
+  const { gpusPerServer } = read.scenario.cluster;
+  if (gpusPerServer % tensorParallel === 0) return 1;
+  if (tensorParallel % gpusPerServer === 0) return tensorParallel / gpusPerServer;
+  refuse(
+    read,
+    ['serving', index, 'tensorParallel'],
+    `is ${tensorParallel}; servers have ${gpusPerServer} GPUs: use a divisor of that, or a multiple (engines of several whole servers)`,
+  );
 }
 
 /** Settings of a group that exclude each other. */
@@ -160,6 +178,7 @@ function timingOf(
   read: ReadScenario,
   { catalogue, gpu, model }: GroupParts,
   index: number,
+  servers: number,
   capacityTokens: number,
 ): Pick<GroupPlan, 'timing' | 'timingSource'> {
   const { scenario } = read;
@@ -174,8 +193,22 @@ function timingOf(
     const { weightPrecision, kvPrecision } = scenario.model;
     const { tensorParallel, attention } = group;
     return {
-      timing: createRoofline({ gpu, model, profile, tensorParallel, attention, weightPrecision, kvPrecision }),
-      timingSource: `roofline, engine profile ${profile.name}${attention === 'data-parallel' ? ', data-parallel attention' : ''}`,
+      timing: createRoofline({
+        gpu,
+        model,
+        profile,
+        tensorParallel,
+        attention,
+        servers,
+        networkBytesPerSecond: networkBytesPerSecond(scenario.cluster, gpu),
+        weightPrecision,
+        kvPrecision,
+      }),
+      timingSource: [
+        `roofline, engine profile ${profile.name}`,
+        ...(attention === 'data-parallel' ? ['data-parallel attention'] : []),
+        ...(servers > 1 ? [`over ${servers} servers`] : []),
+      ].join(', '),
     };
   }
   try {

@@ -1,3 +1,4 @@
+import { serverOfGpu } from './engine-places.js';
 import type { ClusterPlan } from './plan.js';
 import { usesNetwork } from './plan-checks.js';
 
@@ -19,7 +20,7 @@ function emptyPlaces({ scenario: { cluster }, engines }: ClusterPlan): string[] 
   const { pods, racksPerPod, serversPerRack, gpusPerServer, topology, fabric } = cluster;
   const zones = topology.kind === 'multi-zone' ? [topology.zones] : [];
   // Flows of the background may begin and end where there is no engine.
-  const ends = [...engines.map(({ server }) => server), ...fabric.onOff.flatMap(({ from, to }) => [from, to])];
+  const ends = [...engines.flatMap(({ gpuNames }) => gpuNames.map(serverOfGpu)), ...fabric.onOff.flatMap(({ from, to }) => [from, to])];
   const used = new Set(ends.flatMap((name) => name.split('/').map((_, last, parts) => parts.slice(0, last + 1).join('/'))));
   const counts = [...zones, pods, racksPerPod, serversPerRack];
   const empty: string[] = [];

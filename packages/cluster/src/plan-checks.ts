@@ -52,11 +52,19 @@ export function checkClient(read: ReadScenario): void {
   }
 }
 
-/** Whether each tier holds a block, and no more than can be counted. @throws ScenarioError. */
-export function checkTiers(read: ReadScenario, group: GroupPlan): void {
+/** Whether each tier holds a block, and no more than can be counted, and has engines of one server above it. @throws ScenarioError. */
+export function checkTiers(read: ReadScenario, groups: readonly GroupPlan[]): void {
   for (const [name, tier] of Object.entries(read.scenario.kvTiers)) {
-    const fault = tier === undefined ? undefined : tierSizeFault(tier.gigabytes, group);
+    if (tier === undefined) continue;
+    const fault = tierSizeFault(tier.gigabytes, groups[0] as GroupPlan);
     if (fault !== undefined) refuse(read, ['kvTiers', name, 'gigabytes'], fault);
+    const wide = groups.find((group) => group.servers > 1 && hasTiers(read.scenario, group));
+    if (wide !== undefined)
+      refuse(
+        read,
+        ['kvTiers', name],
+        `would be below engines of ${wide.servers} servers (${wide.name}), and tiers keep the KV of engines within one server; leave the tier out, or set tensorParallel to ${read.scenario.cluster.gpusPerServer} or less there`,
+      );
   }
 }
 

@@ -16,9 +16,9 @@ export interface EnginePlan {
   /** Place of the actor, e.g. pod0/rack1/node2/engine0: its server and its first GPU. */
   readonly name: string;
   readonly group: number;
-  /** Cell (server) the scheduler lives in. */
+  /** Cell (server) the scheduler lives in: that of the first GPU. */
   readonly server: string;
-  /** Nodes of the topology, in rank order, and their names. */
+  /** Nodes of the topology, in rank order, and their names: of one server, or of several whole ones. */
   readonly gpus: readonly number[];
   readonly gpuNames: readonly string[];
 }
@@ -49,7 +49,7 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   checkPrefixIndex(read, policies);
   const groups = scenario.serving.map((_, index) => planGroup(read, { catalogue, gpu, model }, index));
   const blockTokens = (groups[0] as GroupPlan).blockTokens;
-  checkTiers(read, groups[0] as GroupPlan);
+  checkTiers(read, groups);
   const topologySpec = topologySpecOf(scenario, gpu);
   let topology: Topology;
   try {

@@ -24,6 +24,7 @@ import { type Delays, declareLookahead, delaysOf } from './cell-delays.js';
 import { clientAnswers, clientOptionsOf } from './client-plan.js';
 import { controllerKindOf, plannerKindOf } from './control-kinds.js';
 import { type EngineSurroundings, engineKindOptions } from './engine-kind-options.js';
+import { serverOfGpu } from './engine-places.js';
 import { faultKind } from './fault-actor.js';
 import { faultEntry } from './fault-entries.js';
 import { type GroupPlan, kvBytesPerToken } from './group-plan.js';
@@ -282,8 +283,8 @@ class ClusterBuilder {
         hbmBytes: group.hbmBytes,
         weightBytes: group.weightBytesPerGpu + group.sequenceBytesPerGpu,
         kvBlockBytes: group.kvBytesPerTokenPerGpu * group.blockTokens,
-        // Only to its engine, in its own cell.
-        sendsTo: [],
+        // Only to its engine, mostly in its own cell.
+        sendsTo: group.servers === 1 ? [] : ['server'],
       }),
     }));
     for (const plan of this.#plan.engines) {
@@ -307,8 +308,10 @@ class ClusterBuilder {
     this.#engines.push({ name: plan.name, actor: engine, role, profile });
     if (this.#oracle.length > 0) this.#places.push({ node: plan.gpus[0] as number, prober: this.#prober(plan.server, cell) });
     for (const [member, name] of plan.gpuNames.entries()) {
-      const nicNode = plan.gpus[member] as number;
-      this.#gpus.set(name, cell.actor(name.slice(plan.server.length + 1), gpu, { engine, member, nicNode }));
+      const server = serverOfGpu(name);
+      const engineDelayNs = server === plan.server ? 0 : this.#delays.releaseNs;
+      const setup = { engine, engineDelayNs, member, nicNode: plan.gpus[member] as number };
+      this.#gpus.set(name, this.#server(server).actor(name.slice(server.length + 1), gpu, setup));
     }
   }
 
@@ -323,7 +326,7 @@ class ClusterBuilder {
   #server(name: string): Cell {
     let cell = this.#cells.get(name);
     if (cell === undefined) {
-      cell = this.#world.cell(name, { class: 'server', weight: this.#weightOfServer.get(name) as number });
+      cell = this.#world.cell(name, { class: 'server', weight: this.#weightOfServer.get(name) ?? 0 });
       this.#cells.set(name, cell);
     }
     return cell;
@@ -388,8 +391,8 @@ class ClusterBuilder {
 }
 
 /**
- * Nodes of the topology where an engine, by actor id, sends and receives the KV of a request: its first GPU for all, each with its part, or with data-parallel
- * attention the one that keeps the request. Outside of the builder: actors keep it, and with a function of the builder's own they would keep all that was declared.
+ * Nodes of the topology where an engine, by actor id, sends and receives the KV of a request: its first GPU of each server for all there, each with its part, or with
+ * data-parallel attention the one that keeps the request. Outside of the builder: actors keep it, and with a function of the builder's own they would keep all that was declared.
  */
 function nodesOfEngines(plan: ClusterPlan, entries: readonly EngineEntry[]): (engine: number, request: number) => readonly number[] {
   const apart = movesApart(plan.scenario);
@@ -399,7 +402,9 @@ function nodesOfEngines(plan: ClusterPlan, entries: readonly EngineEntry[]): (en
     if (choices.size === 0)
       for (const [index, { gpus, group }] of plan.engines.entries()) {
         const isDataParallel = plan.groups[group]!.attention === 'data-parallel';
-        choices.set(entries[index]!.actor.id, isDataParallel ? gpus.map((gpu) => [gpu]) : [apart ? gpus : gpus.slice(0, 1)]);
+        // One flow for the GPUs of a server.
+        const ends = apart ? gpus : gpus.filter((_, rank) => rank % plan.scenario.cluster.gpusPerServer === 0);
+        choices.set(entries[index]!.actor.id, isDataParallel ? gpus.map((gpu) => [gpu]) : [ends]);
       }
     const nodes = choices.get(engine) as readonly (readonly number[])[];
     return nodes[nodes.length === 1 ? 0 : rankOf(request, nodes.length)] as readonly number[];

@@ -88,6 +88,12 @@ export function topologySpecOf(scenario: Scenario, gpu: GpuSpec): TopologySpec {
   };
 }
 
+/** What a GPU can send to other servers: its share of the NICs of its server, no more than its PCIe link. */
+export function networkBytesPerSecond({ topology, gpusPerServer }: Scenario['cluster'], gpu: GpuSpec): number {
+  const { nic = gpu.nicBytesPerSecond, pcie = gpu.pcieBytesPerSecond } = topology.bytesPerSecond;
+  return Math.min(pcie, (nic * (topology.nicsPerServer ?? gpusPerServer)) / gpusPerServer);
+}
+
 const builtTopologies = new WeakMap<TopologySpec, Topology>();
 
 /** The graph of a description, built once for all of a thread that ask for it. @throws Error as `buildTopology`. */

@@ -75,6 +75,37 @@ describe('where the engines of a group are', () => {
     });
   });
 
+  it('engines of several servers fill whole ones, in one pod', () => {
+    const nodes = (engine: EnginePlan): string[] => [...new Set(engine.gpuNames.map((gpu) => gpu.slice(0, gpu.lastIndexOf('/'))))];
+    const pods = '{ pods: 2, racksPerPod: 3, gpusPerServer: 4 }';
+    const wide = placed(pods, ['{ count: 2 }', '{ count: 2, tensorParallel: 8 }']).filter(({ group }) => group === 1);
+    expect(wide.map(({ name, server }) => [name, server])).toEqual([
+      ['pod0/rack1/node0/engine0', 'pod0/rack1/node0'],
+      ['pod1/rack0/node0/engine0', 'pod1/rack0/node0'],
+    ]);
+    expect(wide.map(nodes)).toEqual([
+      ['pod0/rack1/node0', 'pod0/rack2/node0'],
+      ['pod1/rack0/node0', 'pod1/rack1/node0'],
+    ]);
+    // The third server of a pod is left: no engine crosses pods.
+    expect(() => placed(pods, ['{ count: 3, tensorParallel: 8 }'])).toThrow(/no 8 GPUs side by side in a pod are left/);
+    const spread = placed(tree, ['{ count: 3, tensorParallel: 8, placement: spread }']);
+    expect(spread.map(nodes)).toEqual(['pod0/rack0', 'pod1/rack0', 'pod0/rack1'].map((rack) => [`${rack}/node0`, `${rack}/node1`]));
+  });
+
+  it('engines that no place is large enough for are refused', () => {
+    const refused = (group: string) => expect(() => placed(tree, [group]));
+    refused('{ count: 1, tensorParallel: 6 }').toThrow(
+      /serving\[0\]\.tensorParallel is 6; servers have 4 GPUs: use a divisor of that, or a multiple/,
+    );
+    refused('{ count: 1, tensorParallel: 32 }').toThrow(/tensorParallel is 32; a pod has 16 GPUs: raise racksPerPod or serversPerRack/);
+    refused('{ count: 1, tensorParallel: 16, placement: spread }').toThrow(
+      /tensorParallel is 16; a rack has 8 GPUs: use placement: packed, or raise serversPerRack/,
+    );
+    refused('{ count: 5, tensorParallel: 8 }').toThrow(/all groups need 40 GPUs, the cluster has 32/);
+    refused('{ count: 2, tensorParallel: 8 }').not.toThrow();
+  });
+
   it('what does not fit is refused with the reason', () => {
     expect(() => placed(tree, ['{ count: 33, placement: spread }'])).toThrow(
       /serving\[0\]\.count does not fit: all groups need 33 GPUs, the cluster has 32/,

@@ -5,6 +5,7 @@ export * from './calibrate.js';
 export * from './catalogue.js';
 export type { Basis, EngineProfile } from './catalogue-parse.js';
 export * from './closed-loop.js';
+export type { CollectiveOptions, CollectiveTerms } from './collectives.js';
 export { readDynamoProfile } from './dynamo-profile.js';
 export * from './engine.js';
 export * from './engine-state.js';

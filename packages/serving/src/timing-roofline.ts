@@ -1,5 +1,6 @@
-import { type EngineDivision, type GpuSpec, type ModelSpec, type Precision, precisionBytes } from './catalogue.js';
+import { type GpuSpec, type Precision, precisionBytes } from './catalogue.js';
 import type { EngineProfile } from './catalogue-parse.js';
+import { allReduceTerms, type CollectiveOptions, type CollectiveTerms, exchangeTerms } from './collectives.js';
 import { fixedKvOf, kvBytesPerTokenPerGpu, parameterCounts, stateNumbers, wholeLayers } from './memory.js';
 import { type DecodeCurve, maximumStretchPasses, type PassShape } from './timing.js';
 
@@ -7,7 +8,7 @@ import { type DecodeCurve, maximumStretchPasses, type PassShape } from './timing
  * Roofline of one engine, reduced to nanoseconds per unit of work on the slowest resource (Williams, Waterman, Patterson 2009): linear layers
  * take the longer of their FLOPs and of reading their weights; attention, collectives and host time come on top, as they are not overlapped. Launches one by one do overlap.
  */
-export interface RooflineTiming {
+export interface RooflineTiming extends CollectiveTerms {
   kind: 'roofline';
   hostPassNs: number;
   /** No pass is shorter. */
@@ -42,15 +43,9 @@ export interface RooflineTiming {
   /** Layers that keep a state: of a sequence that decodes, and of one token of a prompt. */
   fixedSequenceNs: number;
   fixedTokenNs: number;
-  /** All-reduces of a pass: fixed part, and part for each token. */
-  collectivePassNs: number;
-  collectiveTokenNs: number;
 }
 
-export interface RooflineOptions extends EngineDivision {
-  gpu: GpuSpec;
-  model: ModelSpec;
-  profile: EngineProfile;
+export interface RooflineOptions extends CollectiveOptions {
   weightPrecision: Precision;
   kvPrecision: Precision;
 }
@@ -83,7 +78,7 @@ export function createRoofline(options: RooflineOptions): RooflineTiming {
     expertsPerToken: moe?.expertsPerToken ?? 0,
     sampleNs: ((2 * headParameters) / (gpu.denseFlops.bf16 * profile.gemm16Efficiency)) * 1e9,
     ...attention,
-    ...(isDataParallel ? exchangeTerms(options) : collectiveTerms(options)),
+    ...(isDataParallel ? exchangeTerms(options) : allReduceTerms(options)),
   };
 }
 
@@ -142,40 +137,6 @@ function stateTerms(
   };
 }
 
-/** Two ring all-reduces a layer: each GPU sends 2 (n - 1) / n of the 16-bit activations (Patarasuk, Yuan 2009). */
-function collectiveTerms(options: RooflineOptions): CollectiveTerms {
-  const { model, profile, tensorParallel } = options;
-  if (tensorParallel === 1) return { collectivePassNs: 0, collectiveTokenNs: 0 };
-  const rate = collectiveRate(options);
-  const tokenBytes = model.hidden * precisionBytes.bf16 * ((2 * (tensorParallel - 1)) / tensorParallel);
-  return {
-    collectivePassNs: 2 * model.layers * profile.collectiveLatencyUs * 1e3,
-    collectiveTokenNs: ((2 * model.layers * tokenBytes) / rate) * 1e9,
-  };
-}
-
-/**
- * Two exchanges a layer of experts, over two GPUs or more: a token goes to each GPU that has one of its experts (8 bit) and comes back (16 bit), as in
- * DeepSeek-V3 (arXiv:2412.19437, section 3.3). Of the other GPUs that is (n - 1)(1 - (1 - 1/n)^chosen) on average; each GPU sends for its own tokens.
- */
-function exchangeTerms(options: RooflineOptions): CollectiveTerms {
-  const { model, profile, tensorParallel } = options;
-  const { expertLayers } = parameterCounts(model, options);
-  const reached = (tensorParallel - 1) * (1 - Math.exp((model.moe?.expertsPerToken ?? 0) * Math.log(1 - 1 / tensorParallel)));
-  const tokenBytes = reached * model.hidden * (precisionBytes.fp8 + precisionBytes.bf16);
-  return {
-    collectivePassNs: 2 * expertLayers * profile.collectiveLatencyUs * 1e3,
-    collectiveTokenNs: ((expertLayers * tokenBytes) / collectiveRate(options)) * 1e9,
-  };
-}
-
-type CollectiveTerms = Pick<RooflineTiming, 'collectivePassNs' | 'collectiveTokenNs'>;
-
-/** Over PCIe where there is no NVLink. */
-function collectiveRate({ gpu, profile }: RooflineOptions): number {
-  return (gpu.nvlinkBytesPerSecond > 0 ? gpu.nvlinkBytesPerSecond : gpu.pcieBytesPerSecond) * profile.collectiveEfficiency;
-}
-
 /** Weights in a precision the GPU cannot multiply are widened first, so the 16-bit rate holds. */
 function gemmFlops(gpu: GpuSpec, profile: EngineProfile, precision: Precision): number {
   const native = gpu.denseFlops[precision];
@@ -185,7 +146,7 @@ function gemmFlops(gpu: GpuSpec, profile: EngineProfile, precision: Precision): 
 
 export function rooflineCurve(timing: RooflineTiming, sequences: number, contextTokens: number, curve: DecodeCurve): void {
   const own = busiestShare(timing, sequences, sequences);
-  const each = timing.hostSequenceNs + timing.collectiveTokenNs + timing.fixedSequenceNs;
+  const each = timing.hostSequenceNs + timing.decodeCollectiveTokenNs + timing.fixedSequenceNs;
   const fixed = timing.hostPassNs + own * each + timing.collectivePassNs;
   curve.c0Ns = fixed + linearNs(timing, own, sequences, sequences) + decodeAttentionNs(timing, contextTokens, sequences);
   curve.c1Ns = own * timing.contextNs;
@@ -231,7 +192,7 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
       decodeAttention +
       prefillAttention +
       timing.collectivePassNs +
-      ownTokens * timing.collectiveTokenNs,
+      ownTokens * (shape.prefillTokens > 0 ? timing.collectiveTokenNs : timing.decodeCollectiveTokenNs),
   );
 }
 

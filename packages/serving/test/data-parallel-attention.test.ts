@@ -65,12 +65,14 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
     const headS = (2 * sampled * (r1.vocabularyMatrix / 8)) / (gpu.denseFlops.bf16 * profile.gemm16Efficiency);
     return Math.max(readS, (2 * (rows * whole + (tokens * 8 * 58 * r1.expert) / 8)) / gemmRate + headS);
   };
-  /** Each token goes to the other GPUs among those of its eight experts, and back. */
-  const exchangeS = (own: number): number => {
-    const reached = 7 * (1 - (7 / 8) ** 8);
-    const sentBytes = 58 * own * reached * 7168 * (1 + 2);
-    return 58 * 2 * profile.collectiveLatencyUs * 1e-6 + sentBytes / (gpu.nvlinkBytesPerSecond * profile.collectiveEfficiency);
+  /** So many copies of each token go to other GPUs, and back; a fixed 35 us each way. */
+  const exchangeS = (own: number, copies: number): number => {
+    const sentBytes = 58 * own * copies * 7168 * (1 + 2);
+    return 58 * 2 * 35e-6 + sentBytes / (gpu.nvlinkBytesPerSecond * profile.collectiveEfficiency);
   };
+  /** One for each of eight experts that is elsewhere; or one for each GPU that has any of them. */
+  const copiesOfDecode = 8 * (7 / 8);
+  const copiesOfPrompt = 7 * (1 - (7 / 8) ** 8);
 
   it('takes the time that the GPU with most sequences takes', () => {
     for (const [sequences, own] of [
@@ -86,7 +88,7 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
       );
       const hostS = profile.hostPassUs * 1e-6 + own * profile.hostSequenceUs * 1e-6;
       const passNs = rooflineMixedNs(timing, { ...none, decodeSequences: sequences, decodeContextTokens: sequences * each });
-      expect(passNs / 1e9).toBeCloseTo(hostS + linearS(own, sequences, sequences) + attentionS + exchangeS(own), 9);
+      expect(passNs / 1e9).toBeCloseTo(hostS + linearS(own, sequences, sequences) + attentionS + exchangeS(own, copiesOfDecode), 9);
     }
   });
 
@@ -104,7 +106,10 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
     const hostS = (profile.hostPassUs + profile.prefillPassUs + profile.hostSequenceUs) * 1e-6;
     const attentionS = (pairs * 61 * 128 * 2 * (128 + 64 + 128)) / attentionRate;
     for (const count of [1, 8])
-      expect(prompts(count)).toBeCloseTo(hostS + linearS(tokens, count * tokens, count) + attentionS + exchangeS(tokens), 9);
+      expect(prompts(count)).toBeCloseTo(
+        hostS + linearS(tokens, count * tokens, count) + attentionS + exchangeS(tokens, copiesOfPrompt),
+        9,
+      );
   });
 
   it('is tensor parallelism where there is one GPU', () => {

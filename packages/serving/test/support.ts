@@ -60,6 +60,7 @@ export function plainTiming(overrides: Partial<RooflineTiming> = {}): RooflineTi
     fixedTokenNs: 0,
     collectivePassNs: 0,
     collectiveTokenNs: 0,
+    decodeCollectiveTokenNs: 0,
     ...overrides,
   };
 }

@@ -136,7 +136,7 @@ describe('roofline', () => {
     const one = curve.c0Ns;
     decodeCurve(timing, 16, 1000, 1, curve);
     const sixteenReads = expectedExperts(256, 8, 16) - 8;
-    expect((curve.c0Ns - one - 15 * (timing.hostSequenceNs + timing.collectiveTokenNs)) / 1e6).toBeCloseTo(
+    expect((curve.c0Ns - one - 15 * (timing.hostSequenceNs + timing.decodeCollectiveTokenNs)) / 1e6).toBeCloseTo(
       (sixteenReads * timing.expertNs) / 1e6,
       6,
     );

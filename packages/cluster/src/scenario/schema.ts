@@ -153,7 +153,7 @@ const evictionSchema = {
 };
 
 const engineSchema = {
-  tensorParallel: count('GPUs of one engine').default(1),
+  tensorParallel: count('GPUs of one engine: a divisor of those of a server, or of several whole servers').default(1),
   attention: z
     .enum(['tensor-parallel', 'data-parallel'])
     .default('tensor-parallel')

@@ -18,8 +18,9 @@ export interface GpuKindOptions {
 }
 
 export interface GpuSetup {
-  /** The engine of its group, and its place in the group. */
+  /** The engine of its group, how long word to it takes (0 in its cell), and its place in the group. */
   readonly engine: ActorReference;
+  readonly engineDelayNs?: number;
   readonly member: number;
   /** Node of its NIC in the topology. */
   readonly nicNode: number;
@@ -28,6 +29,7 @@ export interface GpuSetup {
 /** State of a GPU actor: plain data. */
 export interface GpuState {
   engine: number;
+  engineDelayNs: number;
   member: number;
   nicNode: number;
   /** 1 healthy, below slow, 0 dead. */
@@ -43,7 +45,7 @@ const messages = { setGpuSpeed, gpuUsage };
 
 export type GpuKind = ActorKind<string, keyof typeof messages & string, GpuSetup>;
 
-/** A GPU: health and speed, which it tells the engine of its group at once, and its HBM. Passes send it nothing; a report period does. */
+/** A GPU: health and speed, which it tells the engine of its group, and its HBM. Passes send it nothing; a report period does. */
 export function gpuKind(options: GpuKindOptions): GpuKind {
   if (!(options.weightBytes >= 0 && options.weightBytes <= options.hbmBytes))
     throw new Error(`gpu: ${options.weightBytes} bytes of weights in ${options.hbmBytes} bytes of HBM`);
@@ -53,6 +55,7 @@ export function gpuKind(options: GpuKindOptions): GpuKind {
     ...(options.sendsTo === undefined ? {} : { sendsTo: options.sendsTo }),
     state: (setup: GpuSetup): GpuState => ({
       engine: setup.engine.id,
+      engineDelayNs: setup.engineDelayNs ?? 0,
       member: setup.member,
       nicNode: setup.nicNode,
       factor: 1,
@@ -71,7 +74,7 @@ export function gpuKind(options: GpuKindOptions): GpuKind {
           state.usedBytes = 0;
         } else if (state.factor === 0) state.usedBytes = options.weightBytes;
         state.factor = factor;
-        context.send(state.engine as typeof context.self, memberSpeed, 0, state.member, factor);
+        context.send(state.engine as typeof context.self, memberSpeed, state.engineDelayNs, state.member, factor);
       },
       gpuUsage(state, { usedBlocks, busyNs }, context) {
         if (state.factor > 0) state.usedBytes = options.weightBytes + usedBlocks * options.kvBlockBytes;
