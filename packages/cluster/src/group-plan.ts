@@ -32,6 +32,8 @@ export interface GroupPlan {
   readonly blockTokens: number;
   readonly maxSequences: number;
   readonly maxBatchedTokens: number;
+  /** Most of these that go to one prompt. */
+  readonly maxChunkTokens: number;
   readonly holdsSlots: boolean;
   readonly newBatchStallNs: number;
   readonly maxModelTokens: number;
@@ -83,7 +85,7 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
   const { gpu, model } = parts;
   const group = scenario.serving[index] as ServingGroup;
   const { weightPrecision, kvPrecision } = scenario.model;
-  const { tensorParallel, attention, blockTokens } = group;
+  const { tensorParallel, attention, redundantExperts, blockTokens } = group;
   const path = ['serving', index];
   const servers = serversOf(read, index);
   try {
@@ -92,6 +94,7 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
       model,
       tensorParallel,
       attention,
+      redundantExperts,
       weightPrecision,
       kvPrecision,
       blockTokens,
@@ -110,6 +113,7 @@ export function planGroup(read: ReadScenario, parts: GroupParts, index: number):
       blockTokens,
       maxSequences: group.maxSequences,
       maxBatchedTokens: group.maxBatchedTokens,
+      maxChunkTokens: chunkTokensOf(read, index),
       holdsSlots: group.holdsSlots,
       newBatchStallNs: Math.round(group.newBatchStallMs * 1e6),
       maxModelTokens: group.maxModelTokens ?? model.contextTokens,
@@ -149,6 +153,19 @@ function serversOf(read: ReadScenario, index: number): number {
   );
 }
 
+/** Most tokens of one prompt in a pass: where GPUs keep requests of their own, no more than one of them takes. */
+function chunkTokensOf(read: ReadScenario, index: number): number {
+  const { attention, tensorParallel, maxBatchedTokens, maxChunkTokens } = read.scenario.serving[index] as ServingGroup;
+  const ownTokens = Math.max(1, attention === 'data-parallel' ? Math.floor(maxBatchedTokens / tensorParallel) : maxBatchedTokens);
+  if (maxChunkTokens === undefined || maxChunkTokens <= ownTokens) return maxChunkTokens ?? ownTokens;
+  const each = attention === 'data-parallel' ? `the share of each of ${tensorParallel} GPUs in maxBatchedTokens` : 'maxBatchedTokens';
+  refuse(
+    read,
+    ['serving', index, 'maxChunkTokens'],
+    `is ${maxChunkTokens}, above ${ownTokens}, ${each}; lower it, or raise maxBatchedTokens`,
+  );
+}
+
 /** Settings of a group that exclude each other. */
 function checkGroup(read: ReadScenario, model: ModelSpec, index: number): void {
   const group = read.scenario.serving[index] as ServingGroup;
@@ -167,6 +184,18 @@ function checkGroup(read: ReadScenario, model: ModelSpec, index: number): void {
       `is independent in a group of role ${group.role}; only prefill engines compute prompts by themselves`,
     );
   }
+  if (group.prompts === 'independent' && group.maxChunkTokens !== undefined)
+    refuse(
+      read,
+      [...path, 'maxChunkTokens'],
+      'limits what one prompt takes of a pass, and independent prompts share none; leave one of the two out',
+    );
+  if (group.redundantExperts > 0 && group.attention !== 'data-parallel')
+    refuse(
+      read,
+      [...path, 'redundantExperts'],
+      `is ${group.redundantExperts}; tensor parallelism splits each expert over all GPUs and has no second ones: use attention: data-parallel, or leave it out`,
+    );
   if (group.cacheBlocks !== undefined && !group.prefixCaching)
     refuse(read, [...path, 'cacheBlocks'], `is ${group.cacheBlocks} without prefixCaching, which keeps none; leave one of the two out`);
   if ((group.maxModelTokens ?? 0) > model.contextTokens) {
@@ -191,7 +220,7 @@ function timingOf(
         ? profileFor(catalogue, gpu.name, model.name)
         : named(read, catalogue.profiles, [...path, 'profile'], timing.profile, 'engine profile');
     const { weightPrecision, kvPrecision } = scenario.model;
-    const { tensorParallel, attention } = group;
+    const { tensorParallel, attention, redundantExperts } = group;
     return {
       timing: createRoofline({
         gpu,
@@ -199,6 +228,7 @@ function timingOf(
         profile,
         tensorParallel,
         attention,
+        redundantExperts,
         servers,
         networkBytesPerSecond: networkBytesPerSecond(scenario.cluster, gpu),
         weightPrecision,

@@ -75,7 +75,7 @@ export function estimateSaturation(plan: ClusterPlan, means: WorkloadMeans): Sat
 function prefillSeconds(group: GroupPlan, means: WorkloadMeans): number {
   const input = Math.max(1, means.inputTokens);
   const budget = group.maxBatchedTokens;
-  const sequences = Math.min(group.maxSequences, Math.max(1, budget / input));
+  const sequences = Math.min(group.maxSequences, Math.max(1, budget / Math.min(input, group.maxChunkTokens)));
   const shape = createPassShape();
   shape.prefillSequences = Math.max(1, Math.round(sequences));
   shape.prefillTokens = budget;

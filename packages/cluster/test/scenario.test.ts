@@ -246,7 +246,7 @@ describe('what cannot be is refused', () => {
     [
       'tensor parallelism across part of a server',
       smallest.replace('count: 2', 'count: 1\n    tensorParallel: 3'),
-      'tensor parallel 3 does not divide',
+      'serving[0].tensorParallel is 3; servers have 8 GPUs: use a divisor of that, or a multiple',
     ],
     ['longer than the model takes', smallest.replace('count: 2', 'count: 2\n    maxModelTokens: 200000'), 'takes at most 131072 tokens'],
     [

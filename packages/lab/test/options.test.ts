@@ -160,12 +160,22 @@ const cases: Record<string, Case> = {
     ],
     set: 'serving[0].attention=data-parallel',
   },
+  'serving.redundantExperts': {
+    ground: [
+      'cluster.gpusPerServer=4',
+      'cluster.racksPerPod=3',
+      'model={name: Qwen3-30B-A3B, weightPrecision: fp8}',
+      'serving[0]={count: 4, tensorParallel: 2, attention: data-parallel}',
+    ],
+    set: 'serving[0].redundantExperts=16',
+  },
   'serving.blockTokens': {
     set: 'serving=[{count: 2, role: prefill, blockTokens: 32}, {count: 2, role: decode, blockTokens: 32}]',
     ground: ['serving=[{count: 2, role: prefill}, {count: 2, role: decode}]', reuse[2] as string],
   },
   'serving.maxSequences': { ground: busy, set: 'serving[1].maxSequences=2' },
   'serving.maxBatchedTokens': { set: 'serving[0].maxBatchedTokens=512' },
+  'serving.maxChunkTokens': { ground: busy, set: 'serving[0].maxChunkTokens=100' },
   'serving.maxModelTokens': { set: 'serving[0].maxModelTokens=1300' },
   'serving.schedulingPolicy': {
     ground: [...busy, ...tenants, 'workload.tenants[0].priority=1', 'serving[0].maxSequences=1', 'serving[0].maxBatchedTokens=512'],

@@ -188,16 +188,22 @@ function planChunks<Pool>(
   events: EngineEvents,
 ): void {
   engine.chunkCount = 0;
-  let budget = engine.rules.maxBatchedTokens - engine.decodeCount;
-  // Only the last running request can have a prompt in progress: another is admitted only while budget is left.
-  for (let i = engine.runningCount - 1; i >= 0; i--) {
-    const slot = engine.running[i]!;
-    if (engine.requests.state[slot] !== slotState.prefilling) break;
-    budget -= addChunk(engine, slot, budget);
-  }
+  let budget = goOnWithPrompts(engine, engine.rules.maxBatchedTokens - engine.decodeCount);
   if (!admitting) return;
   budget = admitReady(engine, nowNs, budget, events);
   admitWaiting(engine, blocks, nowNs, budget, events);
+}
+
+/** Prompts in progress, the first first. Returns what is left of the budget. */
+function goOnWithPrompts<Pool>(engine: EngineState<Pool>, budgetTokens: number): number {
+  let budget = budgetTokens;
+  // Where one takes all of the budget, only the last running request can be in progress: another is admitted only while budget is left.
+  const begin = engine.rules.maxChunkTokens === undefined ? Math.max(0, engine.runningCount - 1) : 0;
+  for (let i = begin; i < engine.runningCount; i++) {
+    const slot = engine.running[i]!;
+    if (engine.requests.state[slot] === slotState.prefilling) budget -= addChunk(engine, slot, budget);
+  }
+  return budget;
 }
 
 /** Those whose KV has come from elsewhere. Returns what is left of the budget. */
@@ -258,7 +264,8 @@ function startRunning<Pool>(engine: EngineState<Pool>, slot: number, nowNs: numb
 }
 
 function addChunk<Pool>(engine: EngineState<Pool>, slot: number, budget: number): number {
-  const tokens = Math.min(budget, engine.requests.targetTokens[slot]! - engine.requests.computed[slot]!);
+  const { maxChunkTokens = budget } = engine.rules;
+  const tokens = Math.min(budget, maxChunkTokens, engine.requests.targetTokens[slot]! - engine.requests.computed[slot]!);
   if (tokens <= 0) return 0;
   if (engine.chunkCount === engine.chunkSlots.length) widenChunks(engine);
   engine.chunkSlots[engine.chunkCount] = slot;

@@ -17,6 +17,8 @@ export interface EngineRules {
   maxSequences: number;
   /** Token budget of a pass (max_num_batched_tokens). */
   maxBatchedTokens: number;
+  /** Most of it that goes to one prompt (long_prefill_token_threshold); default all. Several prompts are then in progress at a time. */
+  maxChunkTokens?: number;
   /** Longest prompt plus output (max_model_len); outputs are cut to it. */
   maxModelTokens: number;
   /** Requests that may wait; one more is refused. */
@@ -165,6 +167,11 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
       `engine rules: maxBatchedTokens ${rules.maxBatchedTokens} is below maxSequences ${rules.maxSequences}; a pass must have room for one token of each`,
     );
   }
+  const { maxChunkTokens = rules.maxBatchedTokens } = rules;
+  if (!Number.isSafeInteger(maxChunkTokens) || maxChunkTokens < 1 || maxChunkTokens > rules.maxBatchedTokens)
+    throw new Error(
+      `engine rules: maxChunkTokens is ${maxChunkTokens}; must be an integer from 1 to maxBatchedTokens ${rules.maxBatchedTokens}`,
+    );
   const timing = structuredClone(options.timing);
   if (timing.kind === 'table') forgetLookups(timing);
   const engine: EngineState<Pool> = {

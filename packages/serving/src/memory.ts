@@ -118,9 +118,10 @@ export interface ParameterCounts {
   vocabularyMatrices: number;
 }
 
-export function parameterCounts(model: ModelSpec, { tensorParallel, attention: division }: EngineDivision): ParameterCounts {
-  if (division === 'data-parallel') {
-    checkExpertDivision(model, tensorParallel);
+export function parameterCounts(model: ModelSpec, engine: EngineDivision): ParameterCounts {
+  const { tensorParallel } = engine;
+  if (engine.attention === 'data-parallel') {
+    checkExpertDivision(model, engine);
     const whole = parameterCounts(model, { tensorParallel: 1 });
     return { ...whole, shardedLinear: 0, replicatedPerGpu: whole.shardedLinear + whole.replicatedPerGpu };
   }
@@ -144,13 +145,23 @@ export function parameterCounts(model: ModelSpec, { tensorParallel, attention: d
   };
 }
 
-function checkExpertDivision({ name, moe }: ModelSpec, gpus: number): void {
+function checkExpertDivision({ name, moe }: ModelSpec, engine: EngineDivision): void {
+  const { tensorParallel: gpus, redundantExperts = 0 } = engine;
   if (moe === null)
     throw new Error(
       `${name} has no experts to spread over ${gpus} GPUs with data-parallel attention; use tensor-parallel, or more engines`,
     );
-  if (moe.experts % gpus !== 0)
-    throw new Error(`${name}: ${gpus} GPUs do not divide its ${moe.experts} experts; with data-parallel attention choose a divisor`);
+  const lacking = (gpus - ((moe.experts + redundantExperts) % gpus)) % gpus;
+  if (lacking === 0) return;
+  const held = redundantExperts === 0 ? `${moe.experts} experts` : `${moe.experts} experts and ${redundantExperts} redundant ones`;
+  throw new Error(
+    `${name}: ${gpus} GPUs do not divide its ${held}; with data-parallel attention choose a divisor, or redundantExperts ${redundantExperts + lacking}`,
+  );
+}
+
+/** Experts of a layer that an engine holds, second copies counted. */
+export function expertsHeld({ moe }: ModelSpec, { redundantExperts = 0 }: EngineDivision): number {
+  return moe === null ? 0 : moe.experts + redundantExperts;
 }
 
 function groupedParameters(model: ModelSpec, tensorParallel: number): { sharded: number; replicated: number } {
@@ -178,7 +189,7 @@ type LatentShape = NonNullable<ModelSpec['mla']>;
 export function weightBytesPerGpu(model: ModelSpec, precision: Precision, division: EngineDivision): number {
   const { tensorParallel } = division;
   const counts = parameterCounts(model, division);
-  const experts = model.moe === null ? 0 : counts.expertLayers * model.moe.experts * counts.expert;
+  const experts = counts.expertLayers * expertsHeld(model, division) * counts.expert;
   const linear = (counts.shardedLinear + experts) / tensorParallel + counts.replicatedPerGpu;
   return linear * precisionBytes[precision] + (counts.vocabularyMatrices * counts.vocabularyMatrix * precisionBytes.bf16) / tensorParallel;
 }

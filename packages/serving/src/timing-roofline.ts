@@ -1,7 +1,7 @@
 import { type GpuSpec, type Precision, precisionBytes } from './catalogue.js';
 import type { EngineProfile } from './catalogue-parse.js';
 import { allReduceTerms, type CollectiveOptions, type CollectiveTerms, exchangeTerms } from './collectives.js';
-import { fixedKvOf, kvBytesPerTokenPerGpu, parameterCounts, stateNumbers, wholeLayers } from './memory.js';
+import { expertsHeld, fixedKvOf, kvBytesPerTokenPerGpu, parameterCounts, stateNumbers, wholeLayers } from './memory.js';
 import { type DecodeCurve, maximumStretchPasses, type PassShape } from './timing.js';
 
 /**
@@ -74,7 +74,7 @@ export function createRoofline(options: RooflineOptions): RooflineTiming {
     tileTokens: profile.gemmTileTokens,
     weightNs: ((linear * precisionBytes[weightPrecision] + headParameters * precisionBytes.bf16) / weightRate) * 1e9,
     expertNs: ((routed * precisionBytes[weightPrecision]) / weightRate) * 1e9,
-    experts: moe?.experts ?? 0,
+    experts: expertsHeld(model, options),
     expertsPerToken: moe?.expertsPerToken ?? 0,
     sampleNs: ((2 * headParameters) / (gpu.denseFlops.bf16 * profile.gemm16Efficiency)) * 1e9,
     ...attention,

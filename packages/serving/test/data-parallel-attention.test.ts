@@ -123,6 +123,20 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
     const weights = (name: string, tensorParallel: number) => () =>
       weightBytesPerGpu(modelNamed(catalogue, name), 'fp8', { tensorParallel, attention: 'data-parallel' });
     expect(weights('Llama-3.1-70B', 4)).toThrow(/Llama-3\.1-70B has no experts to spread over 4 GPUs/);
-    expect(weights('DeepSeek-R1', 72)).toThrow(/72 GPUs do not divide its 256 experts/);
+    expect(weights('DeepSeek-R1', 72)).toThrow(
+      /72 GPUs do not divide its 256 experts; with data-parallel attention choose a divisor, or redundantExperts 32/,
+    );
+  });
+
+  it('keeps redundant experts, of which a pass reads those that are chosen', () => {
+    const wide = { tensorParallel: 72, attention: 'data-parallel', redundantExperts: 32 } as const;
+    // Four experts on each of 72 GPUs.
+    const weights = whole + 58 * 4 * r1.expert + (2 * 2 * r1.vocabularyMatrix) / 72;
+    expect(weightBytesPerGpu(model, 'fp8', wide)).toBeCloseTo(weights, 0);
+    const roofline = createRoofline({ gpu, model, profile, ...wide, servers: 9, weightPrecision: 'fp8', kvPrecision: 'bf16' });
+    // One token chooses eight of 288 places; its FLOPs are those of eight experts.
+    expect(roofline.experts).toBe(288);
+    expect(roofline.expertNs * 72).toBeCloseTo(((58 * r1.expert) / memoryRate) * 1e9, 3);
+    expect(roofline.sharedTokenNs * 72).toBeCloseTo(((2 * 8 * 58 * r1.expert) / gemmRate) * 1e9, 3);
   });
 });

@@ -187,6 +187,7 @@ describe('the lazy engine equals the pass-by-pass engine', { timeout: 15_000 }, 
                 byPriority,
                 holdsSlots,
                 newBatchStallNs,
+                ...(seed % 4 === 0 ? { maxChunkTokens: Math.min(budget, 16) } : {}),
               });
               const lazy = run(seed, rules, timing(), role);
               const stepped = run(seed, { ...rules, stepwise: true }, timing(), role);

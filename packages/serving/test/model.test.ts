@@ -28,6 +28,7 @@ interface Limits {
   blockTokens: number;
   maxSequences: number;
   maxBatchedTokens: number;
+  maxChunkTokens: number;
   capacityBlocks: number;
 }
 
@@ -76,7 +77,7 @@ function naive(jobs: Job[], limits: Limits, passNs: (decodes: Job[], chunks: [Jo
     let budget = limits.maxBatchedTokens;
     const work: [Job, number][] = [];
     for (const job of running) {
-      const tokens = Math.min(known(job) - job.kv, budget);
+      const tokens = Math.min(known(job) - job.kv, isDecoding(job) ? 1 : limits.maxChunkTokens, budget);
       budget -= tokens;
       if (tokens > 0) work.push([job, tokens]);
     }
@@ -87,7 +88,7 @@ function naive(jobs: Job[], limits: Limits, passNs: (decodes: Job[], chunks: [Jo
       job.blocks = need;
       waiting.shift();
       running.push(job);
-      const tokens = Math.min(known(job), budget);
+      const tokens = Math.min(known(job), limits.maxChunkTokens, budget);
       budget -= tokens;
       work.push([job, tokens]);
     }
@@ -137,12 +138,20 @@ describe('batching, chunking and preemption against a naive model', () => {
         fc.constantFrom(1, 3, 8),
         fc.integer({ min: 22, max: 50 }),
         fc.constantFrom(8, 40, 400),
+        fc.constantFrom(Number.POSITIVE_INFINITY, 50, 7),
         fc.boolean(),
-        (seed, maxSequences, capacityBlocks, maxBatchedTokens, byPriority) => {
+        (seed, maxSequences, capacityBlocks, maxBatchedTokens, chunk, byPriority) => {
           const random = randomFrom(seed);
           // Pass times in whole microseconds, so that sums of passes need no rounding and both engines agree to the nanosecond.
           const timing = plainTiming({ contextNs: 1000, pairNs: 2000, prefillContextNs: 0 });
-          const rules = rulesOf({ maxSequences, capacityBlocks, maxBatchedTokens, byPriority });
+          const maxChunkTokens = Math.min(chunk, maxBatchedTokens);
+          const rules = rulesOf({
+            maxSequences,
+            capacityBlocks,
+            maxBatchedTokens,
+            byPriority,
+            ...(chunk < maxBatchedTokens ? { maxChunkTokens } : {}),
+          });
           const jobs: Job[] = [];
           let atNs = 0;
           for (let id = 0; id < integerIn(random, 3, 25); id++) {
@@ -177,7 +186,7 @@ describe('batching, chunking and preemption against a naive model', () => {
             recorder.take();
           }
           const shape = createPassShape();
-          const expected = naive(jobs, rules, (decodes, chunks) => {
+          const expected = naive(jobs, { ...rules, maxChunkTokens }, (decodes, chunks) => {
             Object.assign(shape, createPassShape());
             for (const job of decodes) {
               shape.decodeSequences++;
@@ -201,7 +210,7 @@ describe('batching, chunking and preemption against a naive model', () => {
           );
           if (byPriority) overtakes += overtaken(jobs, recorder.rows);
           preemptions += expected.filter((row) => row.kind === engineEvent.preempted).length;
-          if (maxBatchedTokens < 180) chunked++;
+          if (Math.min(maxBatchedTokens, chunk) < 180) chunked++;
           expect(engine.pool.freeBlocks).toBe(capacityBlocks);
         },
       ),

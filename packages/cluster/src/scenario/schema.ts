@@ -160,9 +160,16 @@ const engineSchema = {
     .describe(
       'data-parallel: each GPU keeps the KV of its own sequences and all weights but the experts, which are spread over the GPUs (mixtures of experts)',
     ),
+  redundantExperts: count(
+    'Second copies of experts in each layer, with data-parallel attention: experts and copies are spread over the GPUs',
+    0,
+  ).default(0),
   blockTokens: count('Tokens of a KV block').default(16),
   maxSequences: count('Most sequences in a pass').default(256),
   maxBatchedTokens: count('Token budget of a pass').default(8192),
+  maxChunkTokens: count(
+    'Most tokens of one prompt in a pass; default all of maxBatchedTokens, or with data-parallel attention the share of one GPU',
+  ).optional(),
   holdsSlots: z.boolean().default(false).describe('Prefilled requests count against maxSequences until their KV has been pulled'),
   newBatchStallMs: notNegative('Extra time of the first pass at each batch size (graph capture, compilation)').default(0),
   maxModelTokens: count('Longest prompt plus output; default what the model was trained for').optional(),

@@ -108,7 +108,8 @@ export function planInquiry<Pool>(
     blockTokens: rules.blockTokens,
   };
   const held = heldInTiers(inquiry);
-  const take = held === 0 ? 0 : plan(choice, (start, end) => prefillNs(timing, rules.maxBatchedTokens, speedFactor, start, end));
+  const { maxChunkTokens = rules.maxBatchedTokens } = rules;
+  const take = held === 0 ? 0 : plan(choice, (start, end) => prefillNs(timing, maxChunkTokens, speedFactor, start, end));
   if (!(Number.isInteger(take) && take >= 0 && take <= held))
     throw new Error(
       `onboard plan for request ${requestOfDispatch(inquiry.request)}: ${take} blocks of ${held} held; must be a whole number up to that`,
@@ -186,11 +187,17 @@ function tierDelayNs<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Poo
 /** Reused; never state. */
 const shape = createPassShape();
 
-/** Time to compute tokens start..end-1 of a prompt alone, in chunks of the token budget. */
-function prefillNs(timing: Parameters<typeof mixedPassNs>[0], budget: number, speedFactor: number, start: number, end: number): number {
+/** Time to compute tokens start..end-1 of a prompt alone, in chunks of so many. */
+function prefillNs(
+  timing: Parameters<typeof mixedPassNs>[0],
+  chunkTokens: number,
+  speedFactor: number,
+  start: number,
+  end: number,
+): number {
   let sumNs = 0;
   for (let before = start; before < end; ) {
-    const tokens = Math.min(budget, end - before);
+    const tokens = Math.min(chunkTokens, end - before);
     shape.prefillSequences = 1;
     shape.prefillTokens = tokens;
     shape.prefillPairs = tokens * (before + (tokens + 1) / 2);
