@@ -26,7 +26,23 @@ type Json = { [key: string]: unknown };
 export function randomScenario(seed: number): Json {
   const scenario = plainScenario(seed);
   // Dice of their own: what is thrown here changes nothing that seeds were chosen for.
-  return withPairs(withMixture(scenario, diceOf(seed ^ 0x2a5a5a5a)), diceOf(seed ^ 0x15555555));
+  return withWide(withPairs(withMixture(scenario, diceOf(seed ^ 0x2a5a5a5a)), diceOf(seed ^ 0x15555555)), diceOf(seed ^ 0x0f0f0f0f));
+}
+
+/** Engines over two servers of two GPUs, in a cluster of twice as many servers a rack. */
+function withWide(scenario: Json, dice: Dice): Json {
+  const serving = scenario.serving as (Json & { count: number; attention?: string })[];
+  if (scenario.kvTiers !== undefined || serving.some(({ tensorParallel }) => tensorParallel !== 2) || dice.chance(0.5)) return scenario;
+  return {
+    ...scenario,
+    cluster: { ...(scenario.cluster as Json), serversPerRack: 4 },
+    serving: serving.map((group) => ({
+      ...group,
+      tensorParallel: dice.one(2, 4),
+      ...(group.attention === undefined ? {} : { twoBatchOverlap: group.timing === undefined && dice.chance(0.5) }),
+      ...(dice.chance(0.5) && group.prompts === undefined ? { maxChunkTokens: 64 } : {}),
+    })),
+  };
 }
 
 /** Engines of two GPUs, some of a mixture of experts that keep requests apart or look back over windows, and KV that moves GPU by GPU. */

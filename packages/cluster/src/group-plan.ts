@@ -190,6 +190,18 @@ function checkGroup(read: ReadScenario, model: ModelSpec, index: number): void {
       [...path, 'maxChunkTokens'],
       'limits what one prompt takes of a pass, and independent prompts share none; leave one of the two out',
     );
+  if (group.twoBatchOverlap && group.timing.kind !== 'roofline')
+    refuse(
+      read,
+      [...path, 'twoBatchOverlap'],
+      `changes the times of a roofline, and those of this group are of kind ${group.timing.kind}; leave one of the two out`,
+    );
+  if (group.twoBatchOverlap && group.attention !== 'data-parallel')
+    refuse(
+      read,
+      [...path, 'twoBatchOverlap'],
+      'hides exchanges between experts, and tensor parallelism has none; use attention: data-parallel, or leave it out',
+    );
   if (group.redundantExperts > 0 && group.attention !== 'data-parallel')
     refuse(
       read,
@@ -220,7 +232,7 @@ function timingOf(
         ? profileFor(catalogue, gpu.name, model.name)
         : named(read, catalogue.profiles, [...path, 'profile'], timing.profile, 'engine profile');
     const { weightPrecision, kvPrecision } = scenario.model;
-    const { tensorParallel, attention, redundantExperts } = group;
+    const { tensorParallel, attention, redundantExperts, twoBatchOverlap } = group;
     return {
       timing: createRoofline({
         gpu,
@@ -229,6 +241,7 @@ function timingOf(
         tensorParallel,
         attention,
         redundantExperts,
+        twoBatchOverlap,
         servers,
         networkBytesPerSecond: networkBytesPerSecond(scenario.cluster, gpu),
         weightPrecision,
@@ -237,6 +250,7 @@ function timingOf(
       timingSource: [
         `roofline, engine profile ${profile.name}`,
         ...(attention === 'data-parallel' ? ['data-parallel attention'] : []),
+        ...(twoBatchOverlap ? ['two-batch overlap'] : []),
         ...(servers > 1 ? [`over ${servers} servers`] : []),
       ].join(', '),
     };

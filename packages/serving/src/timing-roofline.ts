@@ -43,11 +43,15 @@ export interface RooflineTiming extends CollectiveTerms {
   /** Layers that keep a state: of a sequence that decodes, and of one token of a prompt. */
   fixedSequenceNs: number;
   fixedTokenNs: number;
+  /** A pass is computed in two halves, and the exchanges of one run beside the work of the other. */
+  twoBatchOverlap: boolean;
 }
 
 export interface RooflineOptions extends CollectiveOptions {
   weightPrecision: Precision;
   kvPrecision: Precision;
+  /** Default false; for data-parallel attention. */
+  twoBatchOverlap?: boolean;
 }
 
 export function createRoofline(options: RooflineOptions): RooflineTiming {
@@ -78,6 +82,7 @@ export function createRoofline(options: RooflineOptions): RooflineTiming {
     expertsPerToken: moe?.expertsPerToken ?? 0,
     sampleNs: ((2 * headParameters) / (gpu.denseFlops.bf16 * profile.gemm16Efficiency)) * 1e9,
     ...attention,
+    twoBatchOverlap: isDataParallel && options.twoBatchOverlap === true,
     ...(isDataParallel ? exchangeTerms(options) : allReduceTerms(options)),
   };
 }
@@ -146,9 +151,38 @@ function gemmFlops(gpu: GpuSpec, profile: EngineProfile, precision: Precision): 
 
 export function rooflineCurve(timing: RooflineTiming, sequences: number, contextTokens: number, curve: DecodeCurve): void {
   const own = busiestShare(timing, sequences, sequences);
+  if (overlaps(timing, own)) {
+    const hostNs = timing.hostPassNs + own * timing.hostSequenceNs;
+    const workNs =
+      halvesNs(timing, own, sequences, sequences) + decodeAttentionNs(timing, contextTokens, sequences) + own * timing.fixedSequenceNs;
+    growFromFloor(
+      timing,
+      sequences,
+      contextTokens,
+      own,
+      hostNs + workNs,
+      hostNs + exchangesNs(timing, own, timing.decodeCollectiveTokenNs),
+      curve,
+    );
+    return;
+  }
   const each = timing.hostSequenceNs + timing.decodeCollectiveTokenNs + timing.fixedSequenceNs;
   const fixed = timing.hostPassNs + own * each + timing.collectivePassNs;
-  curve.c0Ns = fixed + linearNs(timing, own, sequences, sequences) + decodeAttentionNs(timing, contextTokens, sequences);
+  const firstNs = fixed + linearNs(timing, own, sequences, sequences) + decodeAttentionNs(timing, contextTokens, sequences);
+  growFromFloor(timing, sequences, contextTokens, own, firstNs, 0, curve);
+}
+
+/** A pass of `firstNs` and its successors, whose contexts grow; none is shorter than `leastNs`, nor than its launches. */
+function growFromFloor(
+  timing: RooflineTiming,
+  sequences: number,
+  contextTokens: number,
+  own: number,
+  firstNs: number,
+  leastNs: number,
+  curve: DecodeCurve,
+): void {
+  curve.c0Ns = firstNs;
   curve.c1Ns = own * timing.contextNs;
   curve.c2Ns = 0;
   curve.validPasses = maximumStretchPasses;
@@ -158,10 +192,11 @@ export function rooflineCurve(timing: RooflineTiming, sequences: number, context
     curve.c1Ns += own * timing.windowContextNs;
     curve.validPasses = Math.min(maximumStretchPasses, Math.floor(roomTokens / sequences) + 1);
   }
-  if (curve.c0Ns >= timing.launchPassNs) return;
-  // Flat until the work of the GPU outgrows the launches.
-  if (curve.c1Ns > 0) curve.validPasses = Math.min(curve.validPasses, Math.ceil((timing.launchPassNs - curve.c0Ns) / curve.c1Ns));
-  curve.c0Ns = timing.launchPassNs;
+  const floorNs = Math.max(leastNs, timing.launchPassNs);
+  if (curve.c0Ns >= floorNs) return;
+  // Flat until the work of the GPU outgrows the launches, or the exchanges beside it.
+  if (curve.c1Ns > 0) curve.validPasses = Math.min(curve.validPasses, Math.ceil((floorNs - curve.c0Ns) / curve.c1Ns));
+  curve.c0Ns = floorNs;
   curve.c1Ns = 0;
 }
 
@@ -185,15 +220,36 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
       ownPromptTokens * timing.fixedTokenNs,
     busiestShare(timing, shape.prefillContextTokens, prefillSequences) * timing.prefillContextNs,
   );
+  const collectiveTokenNs = shape.prefillTokens > 0 ? timing.collectiveTokenNs : timing.decodeCollectiveTokenNs;
+  const sampled = decodeSequences + shape.prefillSampled;
+  if (overlaps(timing, ownTokens)) {
+    const workNs = halvesNs(timing, ownTokens, tokens, sampled) + decodeAttention + prefillAttention;
+    return Math.max(timing.launchPassNs, host + Math.max(workNs, exchangesNs(timing, ownTokens, collectiveTokenNs)));
+  }
   return Math.max(
     timing.launchPassNs,
     host +
-      linearNs(timing, ownTokens, tokens, decodeSequences + shape.prefillSampled) +
+      linearNs(timing, ownTokens, tokens, sampled) +
       decodeAttention +
       prefillAttention +
       timing.collectivePassNs +
-      ownTokens * (shape.prefillTokens > 0 ? timing.collectiveTokenNs : timing.decodeCollectiveTokenNs),
+      ownTokens * collectiveTokenNs,
   );
+}
+
+/** One token alone cannot be halved. */
+function overlaps(timing: RooflineTiming, ownTokens: number): boolean {
+  return timing.twoBatchOverlap && ownTokens >= 2;
+}
+
+/** Linear layers of both halves of a pass, each of which reads the weights. */
+function halvesNs(timing: RooflineTiming, ownTokens: number, tokens: number, sampled: number): number {
+  return 2 * linearNs(timing, ownTokens / 2, tokens / 2, sampled / 2);
+}
+
+/** Collectives of both halves. */
+function exchangesNs(timing: RooflineTiming, ownTokens: number, tokenNs: number): number {
+  return 2 * timing.collectivePassNs + ownTokens * tokenNs;
 }
 
 /** Windows are as full as those of sequences of equal length. */

@@ -1,6 +1,8 @@
 import {
+  createCurve,
   createPassShape,
   createRoofline,
+  decodeCurve,
   type EngineDivision,
   gpuNamed,
   kvBytesPerTokenPerGpu,
@@ -110,6 +112,43 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
         hostS + linearS(tokens, count * tokens, count) + attentionS + exchangeS(tokens, copiesOfPrompt),
         9,
       );
+  });
+
+  it('hides exchanges behind the work of the other half of a pass, which reads the weights again', () => {
+    const options = {
+      gpu,
+      model,
+      profile,
+      tensorParallel: 8,
+      attention: 'data-parallel',
+      weightPrecision: 'fp8',
+      kvPrecision: 'bf16',
+    } as const;
+    const halved = createRoofline({ ...options, twoBatchOverlap: true });
+    const hostS = (own: number): number => profile.hostPassUs * 1e-6 + own * profile.hostSequenceUs * 1e-6;
+    const attentionS = (own: number, each: number): number =>
+      Math.max(
+        (own * each * 70_272) / (gpu.hbmBytesPerSecond * profile.kvEfficiency),
+        (own * each * 61 * 128 * 2 * (2 * 512 + 64)) / attentionRate,
+      );
+    const passS = (sequences: number, each: number): number =>
+      rooflineMixedNs(halved, { ...none, decodeSequences: sequences, decodeContextTokens: sequences * each }) / 1e9;
+    // Each half has exchanges of its own.
+    const exchangesS = (own: number): number => exchangeS(own, copiesOfDecode) + 58 * 2 * 35e-6;
+    for (const [sequences, each] of [
+      [1024, 3000],
+      [1024, 1],
+      [16, 10],
+    ] as const) {
+      const own = sequences / 8;
+      const workS = 2 * linearS(own / 2, sequences / 2, sequences / 2) + attentionS(own, each);
+      expect(passS(sequences, each)).toBeCloseTo(hostS(own) + Math.max(workS, exchangesS(own)), 9);
+    }
+    // One token of a GPU is no two halves.
+    expect(passS(8, 3000)).toBeCloseTo(hostS(1) + linearS(1, 8, 8) + attentionS(1, 3000) + exchangeS(1, copiesOfDecode), 9);
+    const curve = createCurve();
+    decodeCurve(halved, 1024, 1024, 1, curve);
+    expect(curve.c0Ns / 1e9).toBeCloseTo(passS(1024, 1), 9);
   });
 
   it('is tensor parallelism where there is one GPU', () => {

@@ -156,6 +156,17 @@ const timings: [string, () => TimingModel][] = [
     () => plainTiming({ ranks: 4, sharedTokenNs: 300, fixedSequenceNs: 5000, fixedTokenNs: 40 }),
   ],
   ['roofline of windows that fill up', () => plainTiming({ ranks: 2, windowTokens: 40, windowContextNs: 3000, windowPairNs: 20 })],
+  [
+    'roofline of two halves that grows past its exchanges',
+    () =>
+      plainTiming({
+        ranks: 2,
+        twoBatchOverlap: true,
+        collectivePassNs: 5_000_000,
+        decodeCollectiveTokenNs: 3_000,
+        collectiveTokenNs: 60_000,
+      }),
+  ],
   ['roofline that grows past its launches', () => plainTiming({ launchPassNs: 7_150_000 })],
   ['polynomial', () => createPolynomial(480)],
   ['polynomial with its floor in reach', () => ({ ...createPolynomial(480), decodeFloorMs: 12 })],

@@ -61,6 +61,7 @@ export function plainTiming(overrides: Partial<RooflineTiming> = {}): RooflineTi
     collectivePassNs: 0,
     collectiveTokenNs: 0,
     decodeCollectiveTokenNs: 0,
+    twoBatchOverlap: false,
     ...overrides,
   };
 }

@@ -160,6 +160,10 @@ const engineSchema = {
     .describe(
       'data-parallel: each GPU keeps the KV of its own sequences and all weights but the experts, which are spread over the GPUs (mixtures of experts)',
     ),
+  twoBatchOverlap: z
+    .boolean()
+    .default(false)
+    .describe('Passes in two halves, the exchanges between experts of one beside the work of the other; with data-parallel attention'),
   redundantExperts: count(
     'Second copies of experts in each layer, with data-parallel attention: experts and copies are spread over the GPUs',
     0,
