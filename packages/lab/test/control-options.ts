@@ -13,6 +13,12 @@ const controlled = [
 ];
 const linear = '{kind: linear, prefillMs: 20, prefillMsPerToken: 0.05, decodeMs: 10, decodeMsPerSequence: 0.1}';
 const many = 'workload.client={kind: closed-loop, style: semaphore, inFlight: 6';
+const expertsApart = [
+  'cluster.gpusPerServer=4',
+  'cluster.racksPerPod=3',
+  'model={name: Qwen3-30B-A3B, weightPrecision: fp8}',
+  'serving[0]={count: 4, tensorParallel: 2, attention: data-parallel}',
+];
 const poaOver = (busy: readonly string[]): string[] => ['telemetry.poa={slopeSeconds: 0.01, everySeconds: 0.2}', ...busy];
 
 /** Cases of timing, serving, frontends, controllers, clients and the price-of-anarchy actor, over grounds that others share. */
@@ -31,6 +37,9 @@ export function controlCases(busy: readonly string[], closed: readonly string[],
       ]),
     ),
     'serving.prompts': { ground: busy, set: 'serving[0].prompts=independent' },
+    'serving.maxChunkTokens': { ground: busy, set: 'serving[0].maxChunkTokens=100' },
+    'serving.redundantExperts': { ground: expertsApart, set: 'serving[0].redundantExperts=16' },
+    'serving.twoBatchOverlap': { ground: expertsApart, set: 'serving[0].twoBatchOverlap=true' },
     servingRounds: { ground: ['cluster.racksPerPod=4'], set: 'servingRounds=2' },
     'workload.source.slice.fromSeconds': { ground: csv, set: 'workload.source.slice.fromSeconds=0.5' },
     'workload.source.slice.minInputTokens': { ground: csv, set: 'workload.source.slice.minInputTokens=500' },

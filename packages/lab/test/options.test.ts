@@ -8,12 +8,6 @@ import { disaggregated, essence, runText, testFile } from './small-runs.js';
 const twoPods = ['cluster.pods=2', 'cluster.racksPerPod=1', 'cluster.topology.kind=fat-tree'];
 const zones = ['cluster.topology.kind=multi-zone', 'cluster.racksPerPod=1'];
 const busy = ['workload.rateFactor=20'];
-const expertsApart = [
-  'cluster.gpusPerServer=4',
-  'cluster.racksPerPod=3',
-  'model={name: Qwen3-30B-A3B, weightPrecision: fp8}',
-  'serving[0]={count: 4, tensorParallel: 2, attention: data-parallel}',
-];
 const tiny = ['serving[0].kvBlocks=300'];
 /** Many prompts, some of them often, and room for few: which one goes first matters. */
 const reuse = [
@@ -166,15 +160,12 @@ const cases: Record<string, Case> = {
     ],
     set: 'serving[0].attention=data-parallel',
   },
-  'serving.redundantExperts': { ground: expertsApart, set: 'serving[0].redundantExperts=16' },
-  'serving.twoBatchOverlap': { ground: expertsApart, set: 'serving[0].twoBatchOverlap=true' },
   'serving.blockTokens': {
     set: 'serving=[{count: 2, role: prefill, blockTokens: 32}, {count: 2, role: decode, blockTokens: 32}]',
     ground: ['serving=[{count: 2, role: prefill}, {count: 2, role: decode}]', reuse[2] as string],
   },
   'serving.maxSequences': { ground: busy, set: 'serving[1].maxSequences=2' },
   'serving.maxBatchedTokens': { set: 'serving[0].maxBatchedTokens=512' },
-  'serving.maxChunkTokens': { ground: busy, set: 'serving[0].maxChunkTokens=100' },
   'serving.maxModelTokens': { set: 'serving[0].maxModelTokens=1300' },
   'serving.schedulingPolicy': {
     ground: [...busy, ...tenants, 'workload.tenants[0].priority=1', 'serving[0].maxSequences=1', 'serving[0].maxBatchedTokens=512'],
