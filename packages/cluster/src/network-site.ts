@@ -3,7 +3,7 @@ import { createRoutes, LINK_CLASSES, type LinkClass, pathStages, type Topology, 
 import { createCurve, decodeCurve } from '@braess/serving';
 import type { GroupPlan } from './group-plan.js';
 import type { ClusterPlan } from './plan.js';
-import { topologyOf } from './topology-plan.js';
+import { kvFlows, topologyOf } from './topology-plan.js';
 
 /** Links that count in the load of a tier: those that its transfers cross and nearer ones do not. */
 const tierOfClass: Readonly<Partial<Record<LinkClass, number>>> = {
@@ -32,12 +32,15 @@ export function networkSite(topology: Topology, plan: ClusterPlan): NetworkSite 
     const level = tierOfClass[link] ?? -1;
     if (level >= 0) tierBackground[level] = Math.max(tierBackground[level]!, share);
   }
+  // A transfer is as many flows as the larger of two engines has, and as fast as the smaller lets it be.
+  const flowsPerTransfer = Math.min(...plan.groups.map((group) => kvFlows(plan.scenario, group)));
   const nodes = Int32Array.from(plan.engines, ({ gpus }) => gpus[0] as number);
   return Object.freeze({
     tiersFrom: tierRows(topology, nodes),
     tierBetween: (from: number, to: number) => tier(topology, nodes[from]!, nodes[to]!),
-    tierBytesPerSecond: Float64Array.from(nominals, (nominal) => nominal?.bytesPerSecond ?? Number.NaN),
+    tierBytesPerSecond: Float64Array.from(nominals, (nominal) => (nominal?.bytesPerSecond ?? Number.NaN) * flowsPerTransfer),
     tierLatencyNs: Float64Array.from(nominals, (nominal) => nominal?.latencyNs ?? Number.NaN),
+    flowsPerTransfer,
     tierBackground,
     tierLinks,
     linkTier,

@@ -40,7 +40,7 @@ import { poaActorKind } from './poa-actor.js';
 import { poaActorOptions } from './poa-plan.js';
 import { decodeStageOptions, oracleHealth, queueOptions } from './router-options.js';
 import { ServerTiers, storageNodeOf } from './server-tiers.js';
-import { movesApart, topologyOf } from './topology-plan.js';
+import { kvFlows, topologyOf } from './topology-plan.js';
 
 /** What every thread builds the cluster from: plain data. */
 export interface ClusterParameters {
@@ -395,16 +395,15 @@ class ClusterBuilder {
  * data-parallel attention the one that keeps the request. Outside of the builder: actors keep it, and with a function of the builder's own they would keep all that was declared.
  */
 function nodesOfEngines(plan: ClusterPlan, entries: readonly EngineEntry[]): (engine: number, request: number) => readonly number[] {
-  const apart = movesApart(plan.scenario);
   const choices = new Map<number, readonly (readonly number[])[]>();
   return (engine, request) => {
     // Ids are there only when all is declared.
     if (choices.size === 0)
       for (const [index, { gpus, group }] of plan.engines.entries()) {
-        const isDataParallel = plan.groups[group]!.attention === 'data-parallel';
-        // One flow for the GPUs of a server.
-        const ends = apart ? gpus : gpus.filter((_, rank) => rank % plan.scenario.cluster.gpusPerServer === 0);
-        choices.set(entries[index]!.actor.id, isDataParallel ? gpus.map((gpu) => [gpu]) : [ends]);
+        const { attention, tensorParallel } = plan.groups[group]!;
+        const gpusPerFlow = tensorParallel / kvFlows(plan.scenario, plan.groups[group]!);
+        const ends = gpus.filter((_, rank) => rank % gpusPerFlow === 0);
+        choices.set(entries[index]!.actor.id, attention === 'data-parallel' ? gpus.map((gpu) => [gpu]) : [ends]);
       }
     const nodes = choices.get(engine) as readonly (readonly number[])[];
     return nodes[nodes.length === 1 ? 0 : rankOf(request, nodes.length)] as readonly number[];

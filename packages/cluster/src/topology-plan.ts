@@ -1,5 +1,6 @@
 import { buildTopology, type LinkSpec, type ServerSpec, type Topology, type TopologySpec, type TreeSpec } from '@braess/fabric';
 import type { GpuSpec } from '@braess/serving';
+import type { GroupPlan } from './group-plan.js';
 import type { Scenario } from './scenario/schema.js';
 
 /**
@@ -107,8 +108,17 @@ export function topologyOf(spec: TopologySpec): Topology {
 }
 
 /** Whether every GPU sends and receives KV by itself: as asked, or because some keep requests of their own. */
-export function movesApart({ cluster, serving }: Scenario): boolean {
+function movesApart({ cluster, serving }: Scenario): boolean {
   return cluster.fabric.shards === 'per-gpu' || serving.some(({ attention }) => attention === 'data-parallel');
+}
+
+/** Flows in which the KV of a request leaves an engine, or arrives there: one from each server, or from each GPU. */
+export function kvFlows(
+  scenario: Scenario,
+  { attention, tensorParallel, servers }: Pick<GroupPlan, 'attention' | 'tensorParallel' | 'servers'>,
+): number {
+  if (attention === 'data-parallel') return 1;
+  return movesApart(scenario) ? tensorParallel : servers;
 }
 
 /** Greatest number of GPUs that divides every tensor-parallel group, within a server. */

@@ -20,6 +20,7 @@ const site = {
   tierBetween: (_from, to) => [2, 3, 3][to],
   tierBytesPerSecond: Float64Array.of(Number.NaN, Number.NaN, 6e9, 3e9, Number.NaN),
   tierLatencyNs: Float64Array.of(Number.NaN, Number.NaN, 5000, 7000, Number.NaN),
+  flowsPerTransfer: 1,
   tierBackground: new Float64Array(networkTiers),
   tierLinks: Float64Array.of(0, 0, 2, 2, 0),
   isSource: (engine: number) => engine === 0,

@@ -47,6 +47,19 @@ describe('engines of several servers', () => {
     expect(ns).toBeLessThan(evenNs + 100e3);
   });
 
+  it('are known to network-aware routers for the transfers that they take', async () => {
+    const network = ['router={policy: kv, decode: {policy: netkv}, oracle: {policy: periodic}}', 'telemetry.decisionsEvery=1'];
+    for (const settings of [[], ['cluster.fabric.shards=per-gpu'], ['serving[1].tensorParallel=2'], ['cluster.gpusPerServer=4']]) {
+      const { folder } = await runText(wide, [...network, ...settings]);
+      const predicted = await queryRun(folder, "select transfer_ms from decisions where kind = 'decode_route' and chosen");
+      const actual = await queryRun(folder, 'select transfer_ms from requests');
+      const ratio = (predicted.rows[0]![0] as number) / (actual.rows[0]![0] as number);
+      // Posting a transfer and noticing its end come on top of what is predicted.
+      expect(ratio).toBeGreaterThan(0.9);
+      expect(ratio).toBeLessThan(1.01);
+    }
+  });
+
   it('are slowed, and stopped, by a GPU of any of their servers', async () => {
     const run = (gpu: string, factor: number) =>
       runText(wide, [

@@ -158,9 +158,10 @@ export const activeOracle = defineOraclePolicy({
     state.bytesPerSecond[tier] = Number.isNaN(before) ? measured : before + weight * (measured - before);
   },
   publish(view, { ceiling }, state) {
-    const { tierBytesPerSecond } = view.site;
+    const { tierBytesPerSecond, flowsPerTransfer } = view.site;
+    // A probe is one flow.
     const congestion = state.bytesPerSecond.map((measured, tier) =>
-      Number.isNaN(measured) ? 0 : Math.min(ceiling, Math.max(0, 1 - measured / tierBytesPerSecond[tier]!)),
+      Number.isNaN(measured) ? 0 : Math.min(ceiling, Math.max(0, 1 - (measured * flowsPerTransfer) / tierBytesPerSecond[tier]!)),
     );
     return { madeAtNs: view.nowNs, knowledge: { congestion } };
   },

@@ -9,9 +9,11 @@ export interface NetworkSite {
   tiersFrom(engine: number): ReadonlyColumn;
   /** The same of one pair alone. */
   tierBetween(from: number, to: number): number;
-  /** By tier: bandwidth of a transfer that has the network to itself, and one-way latency; NaN where no pair has that distance. */
+  /** By tier: bandwidth of a transfer that has the network to itself, all its flows together, and one-way latency; NaN where no pair has that distance. */
   readonly tierBytesPerSecond: ReadonlyColumn;
   readonly tierLatencyNs: ReadonlyColumn;
+  /** Flows that a transfer moves in side by side: where parts move GPU by GPU, or engines span servers. The least of all engines. */
+  readonly flowsPerTransfer: number;
   /** By tier: share of its links that background traffic is known to take. */
   readonly tierBackground: ReadonlyColumn;
   /** By tier: links that its transfers cross and nearer ones do not (NICs, leaf uplinks, core uplinks, zone links). */
@@ -35,6 +37,7 @@ const unknownSite: NetworkSite = Object.freeze({
   tierBetween: () => -1,
   tierBytesPerSecond: unknown,
   tierLatencyNs: unknown,
+  flowsPerTransfer: 1,
   tierBackground: none,
   tierLinks: none,
   linkTier: unknownTiers,
