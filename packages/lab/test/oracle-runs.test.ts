@@ -59,7 +59,7 @@ describe('the network oracle', () => {
       .exec(message as string)?.[1]
       ?.split(' ')
       .filter((path) => !path.startsWith('question.engines.'));
-    expect(reached?.map((path) => path.replace(/[,;]$/, '')).slice(0, 29)).toEqual([
+    expect(reached?.map((path) => path.replace(/[,;]$/, '')).slice(0, 30)).toEqual([
       'knowledge.reports',
       'question.blockTokens',
       'question.candidates',
@@ -72,6 +72,7 @@ describe('the network oracle', () => {
       'question.paths',
       'question.prefillEngine',
       'question.site',
+      'question.site.flowsPerTransfer',
       'question.site.isSource',
       'question.site.isSource()',
       'question.site.isTarget',
