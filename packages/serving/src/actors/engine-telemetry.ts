@@ -4,7 +4,7 @@ import { liveRequests, passKind } from '../engine-state.js';
 import type { EngineEvents } from '../events.js';
 import { passProgress } from '../pass-progress.js';
 import { createCurve, decodeCurve } from '../timing.js';
-import { expectedExperts } from '../timing-roofline.js';
+import { expectedExperts, type RooflineTiming } from '../timing-roofline.js';
 import type { EngineActorState, EngineTotals } from './engine-actor-state.js';
 import { engineCounts, engineLoad, engineWork, itlGaps, timingLookups } from './engine-records.js';
 import { type EngineScope, engineReport, engineTelemetry, untilMultipleNs } from './engine-scope.js';
@@ -48,16 +48,23 @@ function addBandwidth<Pool>(state: EngineActorState<Pool>, events: EngineEvents,
   const from = events.stretchFrom[index]!;
   const passes = events.stretchTo[index]! - from;
   const sequences = events.stretchSequences[index]!;
-  if (timing.experts > 0)
-    totals.bandwidthNs += passes * timing.expertNs * expectedExperts(timing.experts, timing.expertsPerToken, sequences);
-  if (events.stretchC1Ns[index] === 0) {
-    // One mixed pass: its time says nothing of the contexts, the engine does.
+  if (timing.experts > 0) {
+    const halves = halvesOf(timing);
+    totals.bandwidthNs += passes * halves * timing.expertNs * expectedExperts(timing.experts, timing.expertsPerToken, sequences / halves);
+  }
+  if (events.stretchC1Ns[index] === 0 || timing.twoBatchOverlap) {
+    // One mixed pass, or one beside exchanges: its time says nothing of the contexts, the engine does.
     totals.bandwidthNs += (passes * engine.decodeTokens * timing.contextNs) / timing.ranks;
     return;
   }
   decodeCurve(timing, sequences, 0, engine.speedFactor, bare);
   const first = events.stretchC0Ns[index]! - bare.c0Ns + from * events.stretchC1Ns[index]!;
   totals.bandwidthNs += Math.max(0, passes * first + ((passes * (passes - 1)) / 2) * events.stretchC1Ns[index]!) * engine.speedFactor;
+}
+
+/** How often a pass reads the weights. */
+function halvesOf({ twoBatchOverlap }: RooflineTiming): number {
+  return twoBatchOverlap ? 2 : 1;
 }
 
 function emitGaps<Pool>(state: EngineActorState<Pool>, context: Context): void {
@@ -102,7 +109,7 @@ export function emitRecords<Pool>(scope: EngineScope<Pool>, state: EngineActorSt
   const passes = since('passes') + since('passShare');
   // A death takes back what was counted of the pass that it cut short.
   const flopNs = roofline ? Math.max(0, Math.round(tokens * (timing.tokenNs / timing.ranks + timing.sharedTokenNs))) : -1;
-  const bandwidthNs = roofline ? Math.max(0, Math.round(since('bandwidthNs') + passes * timing.weightNs)) : -1;
+  const bandwidthNs = roofline ? Math.max(0, Math.round(since('bandwidthNs') + passes * halvesOf(timing) * timing.weightNs)) : -1;
   const { capacityBlocks } = engine.rules;
   const usedBlocks = capacityBlocks - scope.options.blocks.available(engine.pool);
   for (const gpu of state.gpus) context.send(gpu as ActorId, gpuUsage, 0, usedBlocks, since('busyNs'));
