@@ -159,6 +159,11 @@ faults: [{ kind: telemetry-loss, atSeconds: 1, actor: control/oracle, lost: true
     expect(problems(smallest, ['serving[1].count=3'])[0]).toContain('use an index from [0] to [0]');
     expect(problems(smallest, ['seed'])[0]).toContain('must have the form path=value');
     expect(problems(smallest, ['seed.x=1'])[0]).toBe('--set seed.x=1: seed is {"x":1}; must be a whole number or a text');
+    // What a file cannot hold, a setting cannot.
+    expect(problems(smallest, ['name=*a'])[0]).toBe('--set name=*a: name refers to *a, which is not defined before it');
+    expect(problems(smallest, ['seed=!!binary aGk='])[0]).toContain('must be a number, text, true, false, a list or a map');
+    expect(problems(smallest, ['router={__proto__: 1}'])[0]).toContain('router.__proto__ is not a key a scenario can hold');
+    expect(problems(smallest, ['router=&a [*a]'])[0]).toContain('is nested more than 32 deep');
   });
 });
 
@@ -333,7 +338,18 @@ describe('fuzz', () => {
     );
     const setting = fc.oneof(
       fc.string({ maxLength: 20 }),
-      fc.constantFrom('seed=2', 'serving[0].count=3', 'cluster.gpu=H100', '__proto__.a=1', 'a[0][1]=2', 'workload.source.kind=x'),
+      fc.constantFrom(
+        'seed=2',
+        'name=*a',
+        'x=&a [*a]',
+        'seed=!!binary aGk=',
+        'name={__proto__: 1}',
+        'serving[0].count=3',
+        'cluster.gpu=H100',
+        '__proto__.a=1',
+        'a[0][1]=2',
+        'workload.source.kind=x',
+      ),
     );
     fc.assert(
       fc.property(text, fc.array(setting, { maxLength: 3 }), (source, settings) => {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
 import { nearestName } from './nearest.js';
 import { type Place, pathText, ScenarioError } from './problem.js';
 
@@ -98,13 +98,23 @@ function parseText(text: string, file: string): ScenarioDocument {
     );
   }
   const places = new Map<string, Place>();
-  let nodes = 0;
   const root = document.contents;
   if (root === null || !isMap(root)) {
     fail({ file, line: 1, column: 1 }, '', 'a scenario must be a map of sections such as cluster, model, serving; this file holds none');
   }
-  const value = toPlain(root, []) as { [key: string]: Plain };
+  const value = plainValue(document, [], at, places) as { [key: string]: Plain };
   return { value, places, files: [file] };
+}
+
+/** What a YAML document says, which lies at a path of the scenario; notes the places of its keys and values. */
+function plainValue(
+  document: Document.Parsed,
+  root: readonly (string | number)[],
+  at: (offset: number) => Place,
+  places: Map<string, Place>,
+): Plain {
+  let nodes = 0;
+  return toPlain(document.contents as Node | null, root);
 
   function toPlain(node: Node | null, path: readonly (string | number)[]): Plain {
     const start = at(node?.range?.[0] ?? 0);
@@ -192,9 +202,9 @@ function applySetting(document: ScenarioDocument, setting: string): void {
   const place: Place = { file: `--set ${setting}`, line: 0, column: 0 };
   if (equals < 1) fail(place, '', 'must have the form path=value, e.g. router.policy=kv or serving[0].count=4');
   const parts = settingPath(setting.slice(0, equals), place);
-  const parsed = parseDocument(setting.slice(equals + 1), { prettyErrors: false });
+  const parsed = parseDocument(setting.slice(equals + 1), { prettyErrors: false, stringKeys: true });
   if (parsed.errors.length > 0) fail(place, '', `the value is not valid YAML: ${(parsed.errors[0] as Error).message}`);
-  const value = parsed.toJS() as Plain;
+  const value = plainValue(parsed, parts, () => place, new Map());
   let at: Plain = document.value;
   for (const [index, part] of parts.slice(0, -1).entries()) {
     const inner: Plain | undefined = childOf(at, part, parts.slice(0, index + 1), place);
