@@ -1,4 +1,4 @@
-import type { ExpertLayout, GpuSpec, LatentAttention, LinearAttention, ModelSpec, WindowedAttention } from './catalogue.js';
+import type { ExpertLayout, GpuSpec, ModelSpec } from './catalogue.js';
 
 /** Where a fitted constant comes from: calibrated on measurements, or assumed from a mechanism. */
 export type Basis = 'fit' | 'assumed';
@@ -81,6 +81,10 @@ const modelIntegers = [
   'contextTokens',
 ] as const;
 
+const latentIntegers = ['keyValueRank', 'ropeHeadSize', 'valueHeadSize', 'queryRank'] as const;
+const windowIntegers = ['tokens', 'layers'] as const;
+const linearIntegers = ['layers', 'keyHeads', 'valueHeads', 'keyHeadSize', 'valueHeadSize', 'convolutionTokens'] as const;
+
 export function parseModel(entry: unknown, place: string): ModelSpec {
   const fields = objectOf(entry, place);
   const name = nameOf(fields, place);
@@ -97,14 +101,16 @@ export function parseModel(entry: unknown, place: string): ModelSpec {
   const source = textOf(fields, 'source', where);
   const sources: Sources = {};
   const numbers = integersOf(fields, modelIntegers, where, source, sources);
-  const mla = fields.mla === undefined ? null : parseLatent(fields.mla, `${where}.mla`, source, sources);
+  const part = <K extends string>(key: string, keys: readonly K[], mayBeZero: readonly K[] = []): Record<K, number> | null =>
+    fields[key] === undefined ? null : integersIn(fields[key], keys, `${where}.${key}`, source, sources, mayBeZero);
+  const mla = part('mla', latentIntegers, ['queryRank']);
   const moe = fields.moe === undefined ? null : parseExperts(fields.moe, `${where}.moe`, source, sources);
   if ((attention === 'mla') !== (mla !== null)) throw new Error(`${where}: attention "mla" and the object "mla" must come together`);
   if (numbers.attentionHeads % numbers.keyValueHeads !== 0) {
     throw new Error(`${where}.keyValueHeads: ${numbers.keyValueHeads} does not divide attentionHeads ${numbers.attentionHeads}`);
   }
-  const window = fields.window === undefined ? null : parseWindow(fields.window, `${where}.window`, source, sources);
-  const linear = fields.linear === undefined ? null : parseLinear(fields.linear, `${where}.linear`, source, sources);
+  const window = part('window', windowIntegers);
+  const linear = part('linear', linearIntegers);
   const others = (window?.layers ?? 0) + (linear?.layers ?? 0);
   if (others >= numbers.layers)
     throw new Error(
@@ -115,39 +121,15 @@ export function parseModel(entry: unknown, place: string): ModelSpec {
   return { name, attention, ...numbers, tiedEmbeddings, mla, moe, window, linear, gatedAttention, notes: [], sources };
 }
 
-function parseWindow(entry: unknown, where: string, source: string, sources: Sources): WindowedAttention {
-  const fields = objectOf(entry, where);
-  const keys = ['tokens', 'layers'] as const;
-  refuseUnknown(fields, [...keys], where);
-  return integersOf(fields, keys, where, source, sources);
-}
-
-function parseLinear(entry: unknown, where: string, source: string, sources: Sources): LinearAttention {
-  const fields = objectOf(entry, where);
-  const keys = ['layers', 'keyHeads', 'valueHeads', 'keyHeadSize', 'valueHeadSize', 'convolutionTokens'] as const;
-  refuseUnknown(fields, [...keys], where);
-  return integersOf(fields, keys, where, source, sources);
-}
-
 function switchOf(fields: Fields, key: string, where: string): boolean {
   const value = fields[key] ?? false;
   if (typeof value !== 'boolean') throw new Error(`${where}.${key}: is ${JSON.stringify(value)}; must be true or false`);
   return value;
 }
 
-function parseLatent(entry: unknown, where: string, source: string, sources: Sources): LatentAttention {
-  const fields = objectOf(entry, where);
-  const keys = ['keyValueRank', 'ropeHeadSize', 'valueHeadSize'] as const;
-  refuseUnknown(fields, [...keys, 'queryRank'], where);
-  const { queryRank } = integersOf(fields, ['queryRank'], where, source, sources, 0);
-  return { ...integersOf(fields, keys, where, source, sources), queryRank };
-}
-
 function parseExperts(entry: unknown, where: string, source: string, sources: Sources): ExpertLayout {
-  const fields = objectOf(entry, where);
   const keys = ['experts', 'expertsPerToken', 'sharedExperts', 'expertIntermediate', 'denseLayers'] as const;
-  refuseUnknown(fields, [...keys], where);
-  const layout = integersOf(fields, keys, where, source, sources, 0);
+  const layout = integersIn(entry, keys, where, source, sources, keys);
   if (layout.expertsPerToken < 1 || layout.expertsPerToken > layout.experts) {
     throw new Error(`${where}.expertsPerToken: ${layout.expertsPerToken} must lie in 1..${layout.experts} (experts)`);
   }
@@ -226,17 +208,32 @@ function sourced(fields: Fields, key: string, place: string, sources: Sources, m
   return value;
 }
 
+/** An object of these whole numbers alone, at least 1 where they may not be 0. */
+function integersIn<K extends string>(
+  entry: unknown,
+  keys: readonly K[],
+  where: string,
+  source: string,
+  sources: Sources,
+  mayBeZero: readonly K[] = [],
+): Record<K, number> {
+  const fields = objectOf(entry, where);
+  refuseUnknown(fields, keys, where);
+  return integersOf(fields, keys, where, source, sources, mayBeZero);
+}
+
 function integersOf<K extends string>(
   fields: Fields,
   keys: readonly K[],
   place: string,
   source: string,
   sources: Sources,
-  minimum = 1,
+  mayBeZero: readonly K[] = [],
 ): Record<K, number> {
   const numbers = {} as Record<K, number>;
   for (const key of keys) {
     const value = fields[key];
+    const minimum = mayBeZero.includes(key) ? 0 : 1;
     if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < minimum) {
       throw new Error(`${place}.${key}: is ${JSON.stringify(value)}; must be an integer of at least ${minimum}`);
     }
