@@ -15,23 +15,28 @@ export async function* readLines(file: string): AsyncGenerator<string[]> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let rest = '';
   let lineCount = 0;
-  const chunks = fileChunks(file)[Symbol.asyncIterator]();
-  for (;;) {
-    const next = await nextChunk(chunks, file, lineCount);
-    rest += decodeChunk(decoder, next, file, lineCount);
-    if (next === undefined) break;
-    const lines = rest.split('\n');
-    rest = lines.pop()!;
-    if (rest.length > MAX_LINE_CHARACTERS)
-      throw new TraceError(file, lineCount + lines.length + 1, '', 'line longer than 16 MB; not a trace');
-    dropCarriageReturns(lines);
-    lineCount += lines.length;
-    if (lines.length > 0) yield lines;
+  const chunks = fileChunks(file);
+  try {
+    for (;;) {
+      const next = await nextChunk(chunks, file, lineCount);
+      rest += decodeChunk(decoder, next, file, lineCount);
+      if (next === undefined) break;
+      const lines = rest.split('\n');
+      rest = lines.pop()!;
+      if (rest.length > MAX_LINE_CHARACTERS)
+        throw new TraceError(file, lineCount + lines.length + 1, '', 'line longer than 16 MB; not a trace');
+      dropCarriageReturns(lines);
+      lineCount += lines.length;
+      if (lines.length > 0) yield lines;
+    }
+    if (rest !== '') yield dropCarriageReturns([rest]);
+  } finally {
+    // Also where the reader stops early: the file would stay open.
+    await chunks.return(undefined);
   }
-  if (rest !== '') yield dropCarriageReturns([rest]);
 }
 
-async function nextChunk(chunks: AsyncIterator<Buffer>, file: string, lineCount: number): Promise<Buffer | undefined> {
+async function nextChunk(chunks: AsyncGenerator<Buffer>, file: string, lineCount: number): Promise<Buffer | undefined> {
   try {
     const next = await chunks.next();
     return next.done === true ? undefined : next.value;

@@ -1,3 +1,4 @@
+import { existsSync, readdirSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { readTrace, TraceError } from '@braess/workload';
 import fc from 'fast-check';
@@ -221,6 +222,16 @@ describe('plain CSV columns', () => {
     ['quotes', header, '"1",0,9,9', 2],
   ])('%s is refused', async (_, head, row, line) => {
     expect((await errorOf(fileOf([head, row]))).line).toBe(line);
+  });
+
+  it('a file that is refused is closed', async () => {
+    // Where the system lists them (Linux).
+    const openFiles = (): number => (existsSync('/proc/self/fd') ? readdirSync('/proc/self/fd').length : 0);
+    const path = fileOf([header, '1,0,9,x', ...Array.from({ length: 20_000 }, (_, row) => `${row},${row},9,9`)]);
+    const before = openFiles();
+    for (let attempt = 0; attempt < 20; attempt++) await errorOf(path);
+    // Other tests of this process may have opened some.
+    expect(openFiles() - before).toBeLessThan(10);
   });
 
   it('files that are no trace, or are not there, are refused', async () => {
