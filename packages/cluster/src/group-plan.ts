@@ -190,6 +190,16 @@ function checkGroup(read: ReadScenario, model: ModelSpec, index: number): void {
       [...path, 'maxChunkTokens'],
       'limits what one prompt takes of a pass, and independent prompts share none; leave one of the two out',
     );
+  if (group.speculation !== undefined) {
+    const speculative = [...path, 'speculation'];
+    if (group.role === 'prefill') refuse(read, speculative, 'drafts answers, and prefill engines give none; set it in the decode group');
+    if (group.timing.kind !== 'roofline')
+      refuse(
+        read,
+        speculative,
+        `changes the times of a roofline, and those of this group are of kind ${group.timing.kind}; leave one of the two out`,
+      );
+  }
   if (group.twoBatchOverlap && group.timing.kind !== 'roofline')
     refuse(
       read,
@@ -232,7 +242,7 @@ function timingOf(
         ? profileFor(catalogue, gpu.name, model.name)
         : named(read, catalogue.profiles, [...path, 'profile'], timing.profile, 'engine profile');
     const { weightPrecision, kvPrecision } = scenario.model;
-    const { tensorParallel, attention, redundantExperts, twoBatchOverlap } = group;
+    const { tensorParallel, attention, redundantExperts, twoBatchOverlap, speculation } = group;
     return {
       timing: createRoofline({
         gpu,
@@ -242,6 +252,7 @@ function timingOf(
         attention,
         redundantExperts,
         twoBatchOverlap,
+        ...(speculation === undefined ? {} : { speculation }),
         servers,
         networkBytesPerSecond: networkBytesPerSecond(scenario.cluster, gpu),
         weightPrecision,
@@ -251,6 +262,7 @@ function timingOf(
         `roofline, engine profile ${profile.name}`,
         ...(attention === 'data-parallel' ? ['data-parallel attention'] : []),
         ...(twoBatchOverlap ? ['two-batch overlap'] : []),
+        ...(speculation === undefined ? [] : [`${speculation.draftTokens} drafted tokens a pass`]),
         ...(servers > 1 ? [`over ${servers} servers`] : []),
       ].join(', '),
     };

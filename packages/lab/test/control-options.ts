@@ -13,6 +13,7 @@ const controlled = [
 ];
 const linear = '{kind: linear, prefillMs: 20, prefillMsPerToken: 0.05, decodeMs: 10, decodeMsPerSequence: 0.1}';
 const many = 'workload.client={kind: closed-loop, style: semaphore, inFlight: 6';
+const speculation = ['serving[1].speculation={draftTokens: 2, acceptance: 0.7}'];
 const expertsApart = [
   'cluster.gpusPerServer=4',
   'cluster.racksPerPod=3',
@@ -37,6 +38,9 @@ export function controlCases(busy: readonly string[], closed: readonly string[],
       ]),
     ),
     'serving.prompts': { ground: busy, set: 'serving[0].prompts=independent' },
+    'serving.speculation.draftTokens': { ground: speculation, set: 'serving[1].speculation.draftTokens=5' },
+    'serving.speculation.acceptance': { ground: speculation, set: 'serving[1].speculation.acceptance=0.2' },
+    'serving.speculation.draftMs': { ground: speculation, set: 'serving[1].speculation.draftMs=3' },
     'serving.maxChunkTokens': { ground: busy, set: 'serving[0].maxChunkTokens=100' },
     'serving.redundantExperts': { ground: expertsApart, set: 'serving[0].redundantExperts=16' },
     'serving.twoBatchOverlap': { ground: expertsApart, set: 'serving[0].twoBatchOverlap=true' },

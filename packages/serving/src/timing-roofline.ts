@@ -45,6 +45,23 @@ export interface RooflineTiming extends CollectiveTerms {
   fixedTokenNs: number;
   /** A pass is computed in two halves, and the exchanges of one run beside the work of the other. */
   twoBatchOverlap: boolean;
+  /** Tokens that a pass without prompts tries for each sequence beside the next one, what drafting them takes, and how many it puts out on average. */
+  draftTokens: number;
+  draftNs: number;
+  passTokens: number;
+  /** As `contextNs` and `windowContextNs`, where all of these attend. */
+  decodeContextNs: number;
+  decodeWindowContextNs: number;
+}
+
+/** Decoding several tokens a pass: drafted by heads of the model (multi-token prediction, EAGLE) or by a small one, and verified together. */
+export interface Speculation {
+  /** Tokens drafted for each sequence and pass. */
+  draftTokens: number;
+  /** Probability that a drafted token is taken, given that those before it were. */
+  acceptance: number;
+  /** Time of drafting one token for the whole batch, ms. */
+  draftMs: number;
 }
 
 export interface RooflineOptions extends CollectiveOptions {
@@ -52,6 +69,8 @@ export interface RooflineOptions extends CollectiveOptions {
   kvPrecision: Precision;
   /** Default false; for data-parallel attention. */
   twoBatchOverlap?: boolean;
+  /** Default none. */
+  speculation?: Speculation;
 }
 
 export function createRoofline(options: RooflineOptions): RooflineTiming {
@@ -83,8 +102,22 @@ export function createRoofline(options: RooflineOptions): RooflineTiming {
     sampleNs: ((2 * headParameters) / (gpu.denseFlops.bf16 * profile.gemm16Efficiency)) * 1e9,
     ...attention,
     twoBatchOverlap: isDataParallel && options.twoBatchOverlap === true,
+    ...speculationTerms(options.speculation),
     ...(isDataParallel ? exchangeTerms(options) : allReduceTerms(options)),
   };
+}
+
+function speculationTerms(
+  { draftTokens, acceptance, draftMs }: Speculation = { draftTokens: 0, acceptance: 0, draftMs: 0 },
+): Pick<RooflineTiming, 'draftTokens' | 'draftNs' | 'passTokens'> {
+  return { draftTokens, draftNs: draftTokens * draftMs * 1e6, passTokens: tokensOfPass(draftTokens, acceptance) };
+}
+
+/** (1 - a^(k+1)) / (1 - a): the token after those that are taken comes for nothing (Leviathan et al., arXiv:2211.17192, equation 1). */
+function tokensOfPass(draftTokens: number, acceptance: number): number {
+  let sum = 1;
+  for (let drafted = 0, taken = acceptance; drafted < draftTokens; drafted++, taken *= acceptance) sum += taken;
+  return sum;
 }
 
 /**
@@ -103,12 +136,17 @@ function attentionTerms(options: RooflineOptions): AttentionTerms {
   const pairFlops = mla === null ? 4 * model.headSize : 2 * (model.headSize + mla.ropeHeadSize + mla.valueHeadSize);
   const decodeFlops = mla === null ? pairFlops : 2 * (2 * mla.keyValueRank + mla.ropeHeadSize);
   const layers = wholeLayers(model);
-  const contextNs = Math.max(readNs, ((layers * heads * decodeFlops) / attentionRate) * 1e9);
+  const contextFlopsNs = ((layers * heads * decodeFlops) / attentionRate) * 1e9;
+  const contextNs = Math.max(readNs, contextFlopsNs);
+  // Read once for all tokens that are verified.
+  const decodeContextNs = Math.max(readNs, ((options.speculation?.draftTokens ?? 0) + 1) * contextFlopsNs);
   const pairNs = ((layers * heads * pairFlops) / attentionRate) * 1e9;
   const state = stateTerms(options, division.tensorParallel, attentionRate);
   const windowLayers = model.window?.layers ?? 0;
   return {
     contextNs,
+    decodeContextNs,
+    decodeWindowContextNs: (decodeContextNs * windowLayers) / layers,
     pairNs,
     prefillContextNs: readNs,
     windowTokens: model.window?.tokens ?? 0,
@@ -121,7 +159,16 @@ function attentionTerms(options: RooflineOptions): AttentionTerms {
 
 type AttentionTerms = Pick<
   RooflineTiming,
-  'contextNs' | 'pairNs' | 'prefillContextNs' | 'windowTokens' | 'windowContextNs' | 'windowPairNs' | 'fixedSequenceNs' | 'fixedTokenNs'
+  | 'contextNs'
+  | 'decodeContextNs'
+  | 'decodeWindowContextNs'
+  | 'pairNs'
+  | 'prefillContextNs'
+  | 'windowTokens'
+  | 'windowContextNs'
+  | 'windowPairNs'
+  | 'fixedSequenceNs'
+  | 'fixedTokenNs'
 >;
 
 /**
@@ -151,25 +198,23 @@ function gemmFlops(gpu: GpuSpec, profile: EngineProfile, precision: Precision): 
 
 export function rooflineCurve(timing: RooflineTiming, sequences: number, contextTokens: number, curve: DecodeCurve): void {
   const own = busiestShare(timing, sequences, sequences);
+  const rows = timing.draftTokens + 1;
+  const attentionNs = decodeAttentionNs(timing, contextTokens, sequences, timing.decodeContextNs, timing.decodeWindowContextNs);
+  let firstNs: number;
+  let leastNs = 0;
   if (overlaps(timing, own)) {
-    const hostNs = timing.hostPassNs + own * timing.hostSequenceNs;
-    const workNs =
-      halvesNs(timing, own, sequences, sequences) + decodeAttentionNs(timing, contextTokens, sequences) + own * timing.fixedSequenceNs;
-    growFromFloor(
-      timing,
-      sequences,
-      contextTokens,
-      own,
-      hostNs + workNs,
-      hostNs + exchangesNs(timing, own, timing.decodeCollectiveTokenNs),
-      curve,
-    );
-    return;
+    const hostNs = timing.hostPassNs + timing.draftNs + own * timing.hostSequenceNs;
+    firstNs = hostNs + halvesNs(timing, own * rows, sequences * rows, sequences * rows) + attentionNs + own * timing.fixedSequenceNs;
+    leastNs = hostNs + exchangesNs(timing, own * rows, timing.decodeCollectiveTokenNs);
+  } else {
+    const each = timing.hostSequenceNs + rows * timing.decodeCollectiveTokenNs + timing.fixedSequenceNs;
+    const fixed = timing.hostPassNs + timing.draftNs + own * each + timing.collectivePassNs;
+    firstNs = fixed + linearNs(timing, own * rows, sequences * rows, sequences * rows) + attentionNs;
   }
-  const each = timing.hostSequenceNs + timing.decodeCollectiveTokenNs + timing.fixedSequenceNs;
-  const fixed = timing.hostPassNs + own * each + timing.collectivePassNs;
-  const firstNs = fixed + linearNs(timing, own, sequences, sequences) + decodeAttentionNs(timing, contextTokens, sequences);
-  growFromFloor(timing, sequences, contextTokens, own, firstNs, 0, curve);
+  growFromFloor(timing, sequences, contextTokens, own, firstNs, leastNs, curve);
+  // A step of the curve is one token of each sequence: those of a pass are taken as evenly spaced.
+  curve.c0Ns /= timing.passTokens;
+  curve.c1Ns /= timing.passTokens;
 }
 
 /** A pass of `firstNs` and its successors, whose contexts grow; none is shorter than `leastNs`, nor than its launches. */
@@ -183,13 +228,13 @@ function growFromFloor(
   curve: DecodeCurve,
 ): void {
   curve.c0Ns = firstNs;
-  curve.c1Ns = own * timing.contextNs;
+  curve.c1Ns = own * timing.decodeContextNs;
   curve.c2Ns = 0;
   curve.validPasses = maximumStretchPasses;
   const roomTokens = sequences * timing.windowTokens - contextTokens;
   if (roomTokens > 0) {
     // Windows fill up.
-    curve.c1Ns += own * timing.windowContextNs;
+    curve.c1Ns += own * timing.decodeWindowContextNs;
     curve.validPasses = Math.min(maximumStretchPasses, Math.floor(roomTokens / sequences) + 1);
   }
   const floorNs = Math.max(leastNs, timing.launchPassNs);
@@ -200,8 +245,13 @@ function growFromFloor(
   curve.c1Ns = 0;
 }
 
+/** Passes with prompts draft nothing. One without is a step of the curve of its decodes. */
 export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): number {
   const { decodeSequences, prefillSequences } = shape;
+  if (shape.prefillTokens === 0) {
+    rooflineCurve(timing, decodeSequences, shape.decodeContextTokens, step);
+    return step.c0Ns;
+  }
   const tokens = decodeSequences + shape.prefillTokens;
   // The GPU with most to do has prompts beside its decodes: they are dealt out one by one.
   const ownDecodes = busiestShare(timing, decodeSequences, decodeSequences);
@@ -210,8 +260,10 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
   const host =
     timing.hostPassNs +
     (ownDecodes + busiestShare(timing, prefillSequences, prefillSequences)) * timing.hostSequenceNs +
-    (shape.prefillTokens > 0 ? timing.prefillPassNs : 0);
-  const decodeAttention = decodeAttentionNs(timing, shape.decodeContextTokens, decodeSequences) + ownDecodes * timing.fixedSequenceNs;
+    timing.prefillPassNs;
+  const decodeAttention =
+    decodeAttentionNs(timing, shape.decodeContextTokens, decodeSequences, timing.contextNs, timing.windowContextNs) +
+    ownDecodes * timing.fixedSequenceNs;
   // Exact for a prompt within the window and for chunks beyond it; a prompt twice as long comes to a third too much, the most there is for one.
   const windowPairs = Math.min(shape.prefillPairs, shape.prefillTokens * timing.windowTokens);
   const prefillAttention = Math.max(
@@ -220,11 +272,10 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
       ownPromptTokens * timing.fixedTokenNs,
     busiestShare(timing, shape.prefillContextTokens, prefillSequences) * timing.prefillContextNs,
   );
-  const collectiveTokenNs = shape.prefillTokens > 0 ? timing.collectiveTokenNs : timing.decodeCollectiveTokenNs;
   const sampled = decodeSequences + shape.prefillSampled;
   if (overlaps(timing, ownTokens)) {
     const workNs = halvesNs(timing, ownTokens, tokens, sampled) + decodeAttention + prefillAttention;
-    return Math.max(timing.launchPassNs, host + Math.max(workNs, exchangesNs(timing, ownTokens, collectiveTokenNs)));
+    return Math.max(timing.launchPassNs, host + Math.max(workNs, exchangesNs(timing, ownTokens, timing.collectiveTokenNs)));
   }
   return Math.max(
     timing.launchPassNs,
@@ -233,9 +284,12 @@ export function rooflineMixedNs(timing: RooflineTiming, shape: PassShape): numbe
       decodeAttention +
       prefillAttention +
       timing.collectivePassNs +
-      ownTokens * collectiveTokenNs,
+      ownTokens * timing.collectiveTokenNs,
   );
 }
+
+/** Reused; never state. */
+const step: DecodeCurve = { c0Ns: 0, c1Ns: 0, c2Ns: 0, validPasses: 0 };
 
 /** One token alone cannot be halved. */
 function overlaps(timing: RooflineTiming, ownTokens: number): boolean {
@@ -253,11 +307,15 @@ function exchangesNs(timing: RooflineTiming, ownTokens: number, tokenNs: number)
 }
 
 /** Windows are as full as those of sequences of equal length. */
-function decodeAttentionNs(timing: RooflineTiming, contextTokens: number, sequences: number): number {
+function decodeAttentionNs(
+  timing: RooflineTiming,
+  contextTokens: number,
+  sequences: number,
+  contextNs: number,
+  windowContextNs: number,
+): number {
   const inWindows = Math.min(contextTokens, sequences * timing.windowTokens);
-  return (
-    busiestShare(timing, contextTokens, sequences) * timing.contextNs + busiestShare(timing, inWindows, sequences) * timing.windowContextNs
-  );
+  return busiestShare(timing, contextTokens, sequences) * contextNs + busiestShare(timing, inWindows, sequences) * windowContextNs;
 }
 
 /**

@@ -167,6 +167,7 @@ const timings: [string, () => TimingModel][] = [
         collectiveTokenNs: 60_000,
       }),
   ],
+  ['roofline of drafted tokens', () => plainTiming({ draftTokens: 3, draftNs: 700_000, passTokens: 2.44, decodeContextNs: 97.3 })],
   ['roofline that grows past its launches', () => plainTiming({ launchPassNs: 7_150_000 })],
   ['polynomial', () => createPolynomial(480)],
   ['polynomial with its floor in reach', () => ({ ...createPolynomial(480), decodeFloorMs: 12 })],

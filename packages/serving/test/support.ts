@@ -62,6 +62,11 @@ export function plainTiming(overrides: Partial<RooflineTiming> = {}): RooflineTi
     collectiveTokenNs: 0,
     decodeCollectiveTokenNs: 0,
     twoBatchOverlap: false,
+    draftTokens: 0,
+    draftNs: 0,
+    passTokens: 1,
+    decodeContextNs: overrides.contextNs ?? 41.7,
+    decodeWindowContextNs: overrides.windowContextNs ?? 0,
     ...overrides,
   };
 }

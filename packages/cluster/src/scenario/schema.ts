@@ -171,6 +171,14 @@ const engineSchema = {
   blockTokens: count('Tokens of a KV block').default(16),
   maxSequences: count('Most sequences in a pass').default(256),
   maxBatchedTokens: count('Token budget of a pass').default(8192),
+  speculation: z
+    .strictObject({
+      draftTokens: z.int().min(1).max(32).describe('Tokens drafted for each sequence and pass'),
+      acceptance: share('Probability that a drafted token is taken, given that those before it were'),
+      draftMs: notNegative('Time of drafting one token for the whole batch').default(0),
+    })
+    .optional()
+    .describe('Several tokens a decode pass: drafted (multi-token prediction, EAGLE, a small model), verified together'),
   maxChunkTokens: count(
     'Most tokens of one prompt in a pass; default all of maxBatchedTokens, or with data-parallel attention the share of one GPU',
   ).optional(),

@@ -50,11 +50,12 @@ function addBandwidth<Pool>(state: EngineActorState<Pool>, events: EngineEvents,
   const sequences = events.stretchSequences[index]!;
   if (timing.experts > 0) {
     const halves = halvesOf(timing);
-    totals.bandwidthNs += passes * halves * timing.expertNs * expectedExperts(timing.experts, timing.expertsPerToken, sequences / halves);
+    const hit = expectedExperts(timing.experts, timing.expertsPerToken, (sequences * (timing.draftTokens + 1)) / halves);
+    totals.bandwidthNs += (passes / timing.passTokens) * halves * timing.expertNs * hit;
   }
   if (events.stretchC1Ns[index] === 0 || timing.twoBatchOverlap) {
     // One mixed pass, or one beside exchanges: its time says nothing of the contexts, the engine does.
-    totals.bandwidthNs += (passes * engine.decodeTokens * timing.contextNs) / timing.ranks;
+    totals.bandwidthNs += (passes * engine.decodeTokens * timing.contextNs) / timing.ranks / timing.passTokens;
     return;
   }
   decodeCurve(timing, sequences, 0, engine.speedFactor, bare);
@@ -105,8 +106,10 @@ export function emitRecords<Pool>(scope: EngineScope<Pool>, state: EngineActorSt
   const since = (key: keyof EngineTotals): number => totals[key] - recorded[key];
   const { timing } = engine;
   const roofline = timing.kind === 'roofline';
-  const tokens = since('decodeTokens') + since('prefillTokens') + since('passTokens');
-  const passes = since('passes') + since('passShare');
+  // Of passes that draft, a step is a part; those with prompts, which do not, are taken as such, too.
+  const [rows, steps] = roofline ? [timing.draftTokens + 1, timing.passTokens] : [1, 1];
+  const tokens = (since('decodeTokens') * rows) / steps + since('prefillTokens') + since('passTokens');
+  const passes = (since('passes') + since('passShare')) / steps;
   // A death takes back what was counted of the pass that it cut short.
   const flopNs = roofline ? Math.max(0, Math.round(tokens * (timing.tokenNs / timing.ranks + timing.sharedTokenNs))) : -1;
   const bandwidthNs = roofline ? Math.max(0, Math.round(since('bandwidthNs') + passes * halvesOf(timing) * timing.weightNs)) : -1;
