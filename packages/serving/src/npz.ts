@@ -1,9 +1,12 @@
-import { inflateRawSync } from 'node:zlib';
+import { crc32, inflateRawSync } from 'node:zlib';
 
 /** Limit on one array of an archive once unpacked; profiles hold a few hundred numbers. */
 const maximumArrayBytes = 1 << 26;
 
-/** Arrays of a NumPy .npz archive (a ZIP of .npy files, stored or deflated) as flat lists of numbers, by name. */
+/**
+ * Arrays of a NumPy .npz archive (a ZIP of .npy files, stored or deflated) as lists of numbers, by name. Throws with the file and the array on a damaged
+ * archive, another type of number, or a table of more than one dimension.
+ */
 export function readNpz(archive: Buffer, place: string): Map<string, number[]> {
   const arrays = new Map<string, number[]>();
   // ZIP application note 4.3.16: the end record is the last 22 bytes before a comment.
@@ -32,9 +35,19 @@ function unpacked(archive: Buffer, directoryAt: number, place: string): Buffer {
   const start = localAt + 30 + archive.readUInt16LE(localAt + 26) + archive.readUInt16LE(localAt + 28);
   const packed = archive.subarray(start, start + packedBytes);
   if (packed.length !== packedBytes) throw new Error(`${place}: cut off`);
-  if (method === 0) return packed;
-  if (method === 8) return inflateRawSync(packed, { maxOutputLength: maximumArrayBytes });
-  throw new Error(`${place}: ZIP method ${method} is not supported; save with numpy.savez or numpy.savez_compressed`);
+  if (method !== 0 && method !== 8)
+    throw new Error(`${place}: ZIP method ${method} is not supported; save with numpy.savez or numpy.savez_compressed`);
+  const content = method === 0 ? packed : inflated(packed, place);
+  if (crc32(content) !== archive.readUInt32LE(directoryAt + 16)) throw new Error(`${place}: damaged: its checksum is another`);
+  return content;
+}
+
+function inflated(packed: Buffer, place: string): Buffer {
+  try {
+    return inflateRawSync(packed, { maxOutputLength: maximumArrayBytes });
+  } catch (error) {
+    throw new Error(`${place}: damaged, or too large for a profile (${(error as Error).message})`);
+  }
 }
 
 /** NumPy format 1 to 3: magic, version, header length, a header in Python syntax, data. */
@@ -49,10 +62,10 @@ function readNpy(content: Buffer, place: string): number[] {
   const read = readers[type];
   if (read === undefined) throw new Error(`${place}: numbers of type "${type}"; supported are ${Object.keys(readers).join(', ')}`);
   if (shape === undefined) throw new Error(`${place}: no shape in its header`);
-  const count = shape
-    .split(',')
-    .filter((part) => part.trim() !== '')
-    .reduce((product, part) => product * Number(part), 1);
+  const lengths = shape.split(',').filter((part) => part.trim() !== '');
+  // Of a table, it would depend on its order in memory which number is whose.
+  if (lengths.length > 1) throw new Error(`${place}: has the shape (${shape}); must be a list of one dimension`);
+  const count = lengths.length === 0 ? 1 : Number(lengths[0]);
   const bytes = Number(type.slice(2));
   if (!Number.isSafeInteger(count) || dataStart + count * bytes > content.length)
     throw new Error(`${place}: ${count} numbers promised, cut off before`);

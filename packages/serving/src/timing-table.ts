@@ -41,7 +41,7 @@ export function importDynamoProfile(profile: DynamoProfile, place: string): Tabl
   const use = numbersOf(profile.x_kv_usage, `${place}: x_kv_usage`);
   const context = numbersOf(profile.y_context_length, `${place}: y_context_length`);
   const itl = numbersOf(profile.z_itl, `${place}: z_itl`);
-  const capacity = typeof profile.max_kv_tokens === 'number' ? profile.max_kv_tokens : profile.max_kv_tokens?.[0];
+  const capacity: unknown = Array.isArray(profile.max_kv_tokens) ? profile.max_kv_tokens[0] : profile.max_kv_tokens;
   if (isl.length !== ttft.length)
     throw new Error(`${place}: prefill_isl has ${isl.length} values, prefill_ttft ${ttft.length}; they must pair up`);
   if (use.length !== context.length || use.length !== itl.length) {
@@ -49,7 +49,8 @@ export function importDynamoProfile(profile: DynamoProfile, place: string): Tabl
       `${place}: x_kv_usage, y_context_length, z_itl have ${use.length}, ${context.length}, ${itl.length} values; they must match`,
     );
   }
-  if (capacity === undefined || !(capacity >= 1)) throw new Error(`${place}: max_kv_tokens is ${capacity}; must be at least 1`);
+  if (typeof capacity !== 'number' || !Number.isFinite(capacity) || capacity < 1)
+    throw new Error(`${place}: max_kv_tokens is ${shown(capacity)}; must be a finite number of at least 1`);
   const prefillOrder = isl.map((_, index) => index).sort((a, b) => isl[a]! - isl[b]!);
   const decodeOrder = use.map((_, index) => index).sort((a, b) => context[a]! - context[b]! || use[a]! - use[b]!);
   for (let i = 1; i < prefillOrder.length; i++) {
@@ -229,8 +230,13 @@ function numbersOf(values: readonly number[] | undefined, place: string): number
   if (values.length < 2) throw new Error(`${place}: has ${values.length} values; a table needs at least 2`);
   for (const [index, value] of values.entries()) {
     if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) {
-      throw new Error(`${place}[${index}]: is ${JSON.stringify(value)}; must be a finite number of at least 0`);
+      throw new Error(`${place}[${index}]: is ${shown(value)}; must be a finite number of at least 0`);
     }
   }
   return values as number[];
+}
+
+/** As JSON, but with the numbers that it has not. */
+function shown(value: unknown): string {
+  return typeof value === 'number' ? String(value) : String(JSON.stringify(value));
 }

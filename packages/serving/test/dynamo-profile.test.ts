@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { deflateRawSync } from 'node:zlib';
+import { crc32, deflateRawSync } from 'node:zlib';
 import { createPassShape, importDynamoProfile, mixedPassNs, readDynamoProfile } from '@braess/serving';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
@@ -48,6 +48,7 @@ function zip(files: [string, Buffer][], deflate: boolean, extraBytes = 20): Buff
     const entry = Buffer.alloc(46);
     entry.writeUInt32LE(0x02014b50, 0);
     entry.writeUInt16LE(deflate ? 8 : 0, 10);
+    entry.writeUInt32LE(crc32(content), 16);
     entry.writeUInt32LE(packed.length, 20);
     entry.writeUInt32LE(content.length, 24);
     entry.writeUInt16LE(name.length, 28);
@@ -81,8 +82,9 @@ function archives(deflate: boolean): [Buffer, Buffer] {
   ];
 }
 
-function writeArchives(first: Buffer, second: Buffer): void {
-  for (const name of ['selected_prefill_interpolation', 'selected_decode_interpolation']) mkdirSync(join(folder, name));
+function writeProfile(first: Buffer, second: Buffer): void {
+  for (const name of ['selected_prefill_interpolation', 'selected_decode_interpolation'])
+    mkdirSync(join(folder, name), { recursive: true });
   writeFileSync(join(folder, 'selected_prefill_interpolation/raw_data.npz'), first);
   writeFileSync(join(folder, 'selected_decode_interpolation/raw_data.npz'), second);
 }
@@ -90,7 +92,7 @@ function writeArchives(first: Buffer, second: Buffer): void {
 describe("Dynamo's profile folders", () => {
   for (const deflate of [false, true]) {
     it(`reads ${deflate ? 'compressed' : 'stored'} NumPy archives`, () => {
-      writeArchives(...archives(deflate));
+      writeProfile(...archives(deflate));
       const timing = readDynamoProfile(folder);
       expect(timing).toEqual(expected);
       const shape = { ...createPassShape(), decodeSequences: 10, decodeContextTokens: 10_000 };
@@ -107,7 +109,7 @@ describe("Dynamo's profile folders", () => {
   it('says what is wrong', () => {
     expect(() => readDynamoProfile(folder)).toThrow(/no Dynamo profile; expected .*raw_data\.npz .* or .*prefill_raw_data\.json/);
     const [first, second] = archives(false);
-    writeArchives(first.subarray(0, first.length - 30), second);
+    writeProfile(first.subarray(0, first.length - 30), second);
     expect(() => readDynamoProfile(folder)).toThrow(/not a ZIP archive, or cut off/);
     writeFileSync(join(folder, 'selected_prefill_interpolation/raw_data.npz'), zip([['prefill_isl.npy', npy('<c16', [1])]], false));
     expect(() => readDynamoProfile(folder)).toThrow(/type "<c16"; supported are <f8/);
@@ -118,5 +120,29 @@ describe("Dynamo's profile folders", () => {
     expect(() => readDynamoProfile(folder)).toThrow(/2000 numbers promised, cut off/);
     writeFileSync(join(folder, 'selected_prefill_interpolation/raw_data.npz'), zip([['prefill_isl.npy', npy('<f8', [1, 2])]], false));
     expect(() => readDynamoProfile(folder)).toThrow(/prefill_ttft: must be a list/);
+  });
+
+  it('refuses a capacity that is no number, and numbers that no profile has', () => {
+    const withCapacity = (max_kv_tokens: unknown) => () => importDynamoProfile({ ...prefill, ...decode, max_kv_tokens } as never, 'p');
+    // Of the text the first digit was taken for the capacity.
+    expect(withCapacity('5000')).toThrow('p: max_kv_tokens is "5000"; must be a finite number of at least 1');
+    expect(withCapacity([[5000]])).toThrow('max_kv_tokens is [5000]');
+    expect(withCapacity([Number.POSITIVE_INFINITY])).toThrow('max_kv_tokens is Infinity');
+    expect(withCapacity(undefined)).toThrow('max_kv_tokens is undefined');
+    expect(withCapacity(5000)().capacityTokens).toBe(5000);
+    expect(() => importDynamoProfile({ ...prefill, ...decode, prefill_ttft: [1, Number.NaN] }, 'p')).toThrow('prefill_ttft[1]: is NaN');
+  });
+
+  it('refuses archives with a damaged byte, and tables, with the array', () => {
+    const [, second] = archives(false);
+    for (const deflate of [false, true]) {
+      const [first] = archives(deflate);
+      const middle = first.indexOf('prefill_ttft.npy') + 'prefill_ttft.npy'.length + 20 + (deflate ? 40 : 128);
+      first[middle]! ^= 0x10;
+      writeProfile(first, second);
+      expect(() => readDynamoProfile(folder)).toThrow(/selected_prefill_interpolation\/raw_data\.npz: prefill_ttft\.npy: damaged/);
+    }
+    writeProfile(zip([['prefill_isl.npy', npy('<f8', [1, 2, 3, 4], '2, 2')]], false), second);
+    expect(() => readDynamoProfile(folder)).toThrow(/prefill_isl\.npy: has the shape \(2, 2\); must be a list of one dimension/);
   });
 });

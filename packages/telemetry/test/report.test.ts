@@ -112,6 +112,28 @@ describe('a report', () => {
     expect(legends).toEqual([['queue', 'prefill'], ['G1 HBM', 'G3 NVMe'], ['prefill worker']]);
   });
 
+  it('takes the use of a GPU over the run, also where that ends within a period of the series', async () => {
+    // 40 % of the first second, all of it within the half second of the run: 80 %.
+    const places = { engines: [], gpus: ['pod0/rack0/node0/gpu0'] };
+    const page = await reportOf('half a period', [served(0, 0.1, 100)], {
+      samples: [[1, 'gpu_use', 1, 0.4]],
+      simulatedSeconds: 0.5,
+      places,
+    });
+    expect(page).toContain('pod0/rack0/node0/gpu0: 80.0 %');
+  });
+
+  it('lists links that carried something, and says so where none did', async () => {
+    const idle: Sample[] = [
+      [1, 'link_use', 2, 0],
+      [1, 'link_use', 3, 0],
+    ];
+    expect(await reportOf('idle links', [served(0, 1, 100)], { samples: idle })).toContain('None of the sampled links carried anything.');
+    const page = await reportOf('one busy link', [served(0, 1, 100)], { samples: [...idle, [2, 'link_use', 3, 0.5]] });
+    expect(page).toContain('leaf1-&gt;spine0');
+    expect(page).not.toContain('leaf0-&gt;spine0');
+  });
+
   it('draws the wait for lower tiers between queue and prefill, as long as it took', async () => {
     // 1 ms of queue, then 30 of fetch and 69 of prefill.
     const page = await reportOf('tiers', [{ ...served(0, 1, 100), cachedTokensG2: 10, tierFetchNs: 30 * MS, tierFetchBytes: 1e6 }]);

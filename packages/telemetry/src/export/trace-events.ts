@@ -194,13 +194,17 @@ function writeRequest(writer: TraceEventWriter, request: TracedRequest): void {
   const isLater = attempts > 1 && queued_ns !== null;
   if (isLater) phase('earlier attempts', arrival_ns, queued_ns, null);
   writePhases(request, isLater ? queued_ns : arrival_ns, phase);
+  const { transfer_start_ns, transfer_end_ns } = request;
+  // Slices of one track must not cross: KV that moved while its prompt was computed has a track of its own.
+  if (movesBeforePrefillEnd(request) && transfer_end_ns !== null)
+    writer.slice('requests', `${track}, KV`, 'KV transfer', Number(transfer_start_ns), transfer_end_ns, args);
   const [prefill, decode] = [request.prefill_worker, request.decode_worker];
-  if (request.transfer_start_ns !== null && request.transfer_end_ns !== null && prefill !== null && decode !== null && prefill !== decode) {
+  if (transfer_start_ns !== null && transfer_end_ns !== null && prefill !== null && decode !== null && prefill !== decode) {
     writer.arrow(
       request_id,
       'KV',
-      { process: prefill, thread: track, timeNs: request.prefill_end_ns ?? request.transfer_start_ns },
-      { process: decode, thread: track, timeNs: request.transfer_end_ns },
+      { process: prefill, thread: track, timeNs: request.prefill_end_ns ?? transfer_start_ns },
+      { process: decode, thread: track, timeNs: transfer_end_ns },
     );
   }
   if (outcome !== 'completed' && end_ns !== null) writer.instant('requests', track, `${outcome} (${reason})`, end_ns, args);
@@ -217,8 +221,11 @@ function writePhases(request: TracedRequest, startNs: number, phase: PhaseSink):
   phase('queue', startNs, prefill_start_ns, null);
   if (Number(computing_ns) > Number(prefill_start_ns)) phase('KV fetch', prefill_start_ns, computing_ns, prefill);
   phase('prefill', computing_ns, prefill_end_ns, prefill);
-  phase('wait for transfer', prefill_end_ns, transfer_start_ns, null);
-  phase('KV transfer', transfer_start_ns, transfer_end_ns, null);
+  if (movesBeforePrefillEnd(request)) phase('rest of the KV transfer', prefill_end_ns, transfer_end_ns, null);
+  else {
+    phase('wait for transfer', prefill_end_ns, transfer_start_ns, null);
+    phase('KV transfer', transfer_start_ns, transfer_end_ns, null);
+  }
   const endNs = last_token_ns ?? request.end_ns;
   if (prefill_end_ns === null) {
     // Its frontend hears of a prefill at the end: before, it may have begun.
@@ -236,6 +243,11 @@ function writePhases(request: TracedRequest, startNs: number, phase: PhaseSink):
   const isPrefills = first_token_ns !== null && first_token_ns < arrivedNs;
   if (!isPrefills) phase('first decode', arrivedNs, first_token_ns ?? endNs, decode);
   phase('decode', isPrefills ? arrivedNs : first_token_ns, endNs, decode);
+}
+
+/** Whether the KV was on its way before the prompt was computed, as it is where it moves layer by layer. */
+function movesBeforePrefillEnd({ transfer_start_ns, prefill_end_ns }: TracedRequest): boolean {
+  return transfer_start_ns !== null && prefill_end_ns !== null && transfer_start_ns < prefill_end_ns;
 }
 
 /** Whether a request whose KV did not move is known to have come to tokens that a decode engine makes. */

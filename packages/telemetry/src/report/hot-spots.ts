@@ -19,7 +19,10 @@ export async function linkChart(database: RunDatabase, simulatedSeconds: number)
     select entity, least(1, sum(use) / ${Math.max(simulatedSeconds, 1e-9)}) as mean, any_value(peak) as peak
     from held join links using (entity) group by entity order by mean desc, entity limit 12`);
   if (rows.length === 0) return null;
-  const links = rows.map(([entity, mean, peak]) => ({ entity: String(entity), mean: Number(mean), peak: Number(peak) }));
+  const links = rows
+    .map(([entity, mean, peak]) => ({ entity: String(entity), mean: Number(mean), peak: Number(peak) }))
+    .filter(({ peak }) => peak > 0);
+  if (links.length === 0) return '<p>None of the sampled links carried anything.</p>';
   return chart({
     width: 560,
     height: 44 + links.length * 22,
