@@ -30,7 +30,7 @@ export interface EngineSurroundings {
   readonly watchers: readonly ActorReference[];
   readonly fabric: ActorReference | undefined;
   readonly endpointOf: ((node: number) => number) | undefined;
-  readonly nodesOf: (engine: number, request: number) => readonly number[];
+  readonly nodesOf: (engine: number, dispatch: number) => readonly number[];
   readonly tiers: ServerTiers;
   /** Whether promises of silence widen anybody's windows. */
   readonly promises: boolean;

@@ -394,9 +394,9 @@ class ClusterBuilder {
  * Nodes of the topology where an engine, by actor id, sends and receives the KV of a request: its first GPU of each server for all there, each with its part, or with
  * data-parallel attention the one that keeps the request. Outside of the builder: actors keep it, and with a function of the builder's own they would keep all that was declared.
  */
-function nodesOfEngines(plan: ClusterPlan, entries: readonly EngineEntry[]): (engine: number, request: number) => readonly number[] {
+function nodesOfEngines(plan: ClusterPlan, entries: readonly EngineEntry[]): (engine: number, dispatch: number) => readonly number[] {
   const choices = new Map<number, readonly (readonly number[])[]>();
-  return (engine, request) => {
+  return (engine, dispatch) => {
     // Ids are there only when all is declared.
     if (choices.size === 0)
       for (const [index, { gpus, group }] of plan.engines.entries()) {
@@ -406,11 +406,11 @@ function nodesOfEngines(plan: ClusterPlan, entries: readonly EngineEntry[]): (en
         choices.set(entries[index]!.actor.id, attention === 'data-parallel' ? gpus.map((gpu) => [gpu]) : [ends]);
       }
     const nodes = choices.get(engine) as readonly (readonly number[])[];
-    return nodes[nodes.length === 1 ? 0 : rankOf(request, nodes.length)] as readonly number[];
+    return nodes[nodes.length === 1 ? 0 : rankOf(dispatch, nodes.length)] as readonly number[];
   };
 }
 
 /** By hash (Knuth, multiplicative): requests that routing deals out in turn would meet on few ranks. */
-function rankOf(request: number, ranks: number): number {
-  return (Math.imul(request, 0x9e3779b1) >>> 8) % ranks;
+function rankOf(dispatch: number, ranks: number): number {
+  return (Math.imul(dispatch, 0x9e3779b1) >>> 8) % ranks;
 }

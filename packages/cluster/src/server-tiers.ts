@@ -16,7 +16,7 @@ export interface TierSetting {
   /** Who takes the transfers from a node, where each has an actor of its own (chunk fidelity). */
   readonly endpointOf: ((node: number) => number) | undefined;
   /** Nodes of the topology of an engine, by actor id. */
-  readonly nodesOf: (engine: number, request: number) => readonly number[];
+  readonly nodesOf: (engine: number, dispatch: number) => readonly number[];
   /** Node of the network storage, -1 without. */
   readonly storageNode: number;
   readonly evictionOf: (tier: 'g2' | 'g3' | 'g4') => CachePolicy;

@@ -34,21 +34,18 @@ function cancelParts<Pool>(scope: EngineScope<Pool>, state: EngineActorState<Poo
   const { columns } = state;
   const { fabric } = scope.options;
   if (fabric === undefined) return;
-  const from = columns.prefillEngine[slot]!;
-  const sources = fabric.nodesOf(from, columns.request[slot]!);
-  const shares = sharesOf(scope, context, from, columns.request[slot]!);
+  const dispatch = columns.request[slot]!;
+  const sources = fabric.nodesOf(columns.prefillEngine[slot]!, dispatch);
+  const shares = sharesOf(sources, fabric.nodesOf(context.self, dispatch));
   for (let part = 0; part < columns.transferParts[slot]!; part++) {
     const to = transferActor(scope, partNode(sources, part % shares, shares));
     context.send(to, cancelTransfer, fabric.delayNs + extraNs, columns.transfer[slot]! + part * transferSlots);
   }
 }
 
-/** How many pairs of GPUs move the KV of a request side by side. */
-function sharesOf<Pool>(scope: EngineScope<Pool>, context: Context, from: number, request: number): number {
-  const { fabric } = scope.options;
-  return fabric === undefined || from < 0
-    ? 1
-    : Math.max(1, fabric.nodesOf(from, request).length, fabric.nodesOf(context.self, request).length);
+/** How many pairs of nodes move the KV of a request side by side. */
+function sharesOf(sources: readonly number[], destinations: readonly number[]): number {
+  return Math.max(1, sources.length, destinations.length);
 }
 
 /** The node of a part: ranks of either side take neighbouring parts. */
@@ -97,7 +94,9 @@ function startMove<Pool>(
   const { kvBytesPerToken, fixedKv = noFixedKv, overlapLayers = 1 } = scope.options;
   const bytes = kvMoveBytes(engine.requests.promptTokens[slot]! - creditTokens, kvBytesPerToken, fixedKv);
   const lastBytes = columns.incomplete[slot] === 1 ? Math.ceil(bytes / overlapLayers) : 0;
-  const shares = sharesOf(scope, context, columns.prefillEngine[slot]!, columns.request[slot]!);
+  const { fabric } = scope.options;
+  const [from, dispatch] = [columns.prefillEngine[slot]!, columns.request[slot]!];
+  const shares = fabric === undefined || from < 0 ? 1 : sharesOf(fabric.nodesOf(from, dispatch), fabric.nodesOf(context.self, dispatch));
   const parts = lastBytes > 0 ? 2 * shares : shares;
   // Parts are numbered in a row.
   if (state.transferCount + parts > transferRounds) state.transferCount = 0;
@@ -136,9 +135,9 @@ function moveParts<Pool>(
   const from = state.columns.prefillEngine[slot]!;
   const number = state.columns.transfer[slot]! + first * transferSlots;
   if (fabric !== undefined && from >= 0) {
-    const request = state.columns.request[slot]!;
-    const [sources, destinations] = [fabric.nodesOf(from, request), fabric.nodesOf(context.self, request)];
-    const shares = sharesOf(scope, context, from, request);
+    const dispatch = state.columns.request[slot]!;
+    const [sources, destinations] = [fabric.nodesOf(from, dispatch), fabric.nodesOf(context.self, dispatch)];
+    const shares = sharesOf(sources, destinations);
     for (let part = 0; part < shares; part++) {
       const source = partNode(sources, part, shares);
       const partBytes = Math.round(((part + 1) * bytes) / shares) - Math.round((part * bytes) / shares);

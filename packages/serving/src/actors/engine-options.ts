@@ -12,10 +12,10 @@ export interface EngineFabric {
   /** Where transfers from a node are asked for, when each node has an actor of its own (chunk fidelity): its id. Default `actor`. */
   readonly endpointOf?: (node: number) => number;
   /**
-   * Nodes of the topology at which an engine (by actor id) sends and receives the KV of a request: one, or its GPUs in order of rank, each with its
-   * part.
+   * Nodes of the topology at which an engine (by actor id) sends and receives the KV of a dispatch of a request: one, or its GPUs in order of rank, each
+   * with its part.
    */
-  readonly nodesOf: (engine: number, request: number) => readonly number[];
+  readonly nodesOf: (engine: number, dispatch: number) => readonly number[];
 }
 
 /** Without a fabric a transfer takes latency + bytes / bandwidth, whatever else moves. */
