@@ -118,7 +118,7 @@ interface CatalogueFile {
 
 /**
  * Reads the built-in data files and then `userFiles`: JSON with `gpus`, `models`, `profiles` lists, or the `config.json` of a checkpoint (a model named
- * after its folder, or after the file). Later entries replace earlier ones of the same name.
+ * after its folder, or after the file). Later entries replace earlier ones of the same name, but two checkpoints of one name are refused.
  */
 export function loadCatalogue(userFiles: readonly string[] = []): Catalogue {
   const catalogue: Catalogue = { gpus: new Map(), models: new Map(), profiles: new Map() };
@@ -126,12 +126,22 @@ export function loadCatalogue(userFiles: readonly string[] = []): Catalogue {
     const url = new URL(`../data/${name}.json`, import.meta.url);
     addCatalogueEntries(catalogue, readFileSync(url, 'utf8'), `data/${name}.json`);
   }
-  for (const file of userFiles) addCatalogueEntries(catalogue, readFileSync(file, 'utf8'), file);
+  const checkpoints = new Map<string, string>();
+  for (const file of userFiles) {
+    const name = addCatalogueEntries(catalogue, readFileSync(file, 'utf8'), file);
+    if (name === undefined) continue;
+    const other = checkpoints.get(name);
+    if (other !== undefined && other !== file)
+      throw new Error(
+        `${file}: a checkpoint is named after its folder, "${name}" like ${other}; copy one of them to NAME.json, and give that`,
+      );
+    checkpoints.set(name, file);
+  }
   return catalogue;
 }
 
-/** Adds the entries of one JSON text. Throws with `place`, entry and field on anything unknown, missing or out of range. */
-export function addCatalogueEntries(catalogue: Catalogue, json: string, place: string): void {
+/** Adds the entries of one JSON text; the name of the model where it is one checkpoint. Throws with `place`, entry and field on anything unknown, missing or out of range. */
+export function addCatalogueEntries(catalogue: Catalogue, json: string, place: string): string | undefined {
   let file: CatalogueFile;
   try {
     // Some editors begin a file with a byte order mark.
@@ -145,7 +155,7 @@ export function addCatalogueEntries(catalogue: Catalogue, json: string, place: s
   if (isCheckpointConfig(file)) {
     const model = modelOfCheckpoint(file, checkpointName(place), place);
     catalogue.models.set(model.name, model);
-    return;
+    return model.name;
   }
   for (const key of Object.keys(file)) {
     if (key !== 'gpus' && key !== 'models' && key !== 'profiles') {
@@ -164,6 +174,7 @@ export function addCatalogueEntries(catalogue: Catalogue, json: string, place: s
     const profile = parseProfile(entry, `${place}: profiles[${index}]`);
     catalogue.profiles.set(profile.name, profile);
   }
+  return undefined;
 }
 
 /** The GPU of that name, or an error naming the known ones. */

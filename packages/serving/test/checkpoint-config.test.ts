@@ -1,3 +1,6 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { addCatalogueEntries, kvBytesPerToken, loadCatalogue, type ModelSpec, modelNamed } from '@braess/serving';
 import { describe, expect, it } from 'vitest';
 import { totalParameters } from './support.js';
@@ -176,6 +179,26 @@ describe('the configuration of a checkpoint', () => {
     const { config } = published['Mixtral-8x7B'] as { config: object };
     expect(modelOf(config, '/models/Mixtral-8x7B/config.json', 'Mixtral-8x7B').name).toBe('Mixtral-8x7B');
     expect(modelOf(config, '/models/mixtral.json', 'mixtral').name).toBe('mixtral');
+  });
+
+  it('is refused where another one has its name', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'braess-checkpoints-'));
+    try {
+      const [one, other] = ['a', 'b'].map((place) => {
+        const file = join(folder, place, 'Mixtral', 'config.json');
+        mkdirSync(dirname(file), { recursive: true });
+        writeFileSync(file, JSON.stringify(published['Mixtral-8x7B']?.config));
+        return file;
+      }) as [string, string];
+      expect(loadCatalogue([one]).models.has('Mixtral')).toBe(true);
+      expect(() => loadCatalogue([one, other])).toThrow(
+        `${other}: a checkpoint is named after its folder, "Mixtral" like ${one}; copy one of them to NAME.json, and give that`,
+      );
+      // The same file twice is one model.
+      expect(loadCatalogue([one, one]).models.has('Mixtral')).toBe(true);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   it('tells layers that look back over a window, or keep a state, from the others', () => {
