@@ -169,6 +169,29 @@ export default defineActorPolicy({
     ]);
   });
 
+  it('of a request that its router asks for again and again ends after an hour without anything else', async () => {
+    project.write(
+      'choosy.ts',
+      `import { defineRouterPolicy, waitForRoom } from '@braess/control';
+import { z } from 'zod';
+export default defineRouterPolicy({
+  name: 'choosy',
+  description: 'Takes no decode engine for one request.',
+  parameters: z.strictObject({}),
+  waits: true,
+  choose: (view, request) => (request.request === 3 ? waitForRoom : view.candidates[0]!),
+});`,
+    );
+    const { summary } = await project.run('small.yaml', [`router.decode={policy: ${project.path('choosy.ts')}, retryMs: 5000}`]);
+    expect(summary).toMatchObject({ submitted: 60, completed: 59, inFlight: 1, lost: 1 });
+    expect(summary.faults).toEqual([
+      'the run ended by itself with 1 requests in flight: they wait for ever',
+      expect.stringMatching(
+        /^control\/frontend0: request 3 waits in the router for a decode engine; pod0\/rack0\/node0\/engine\d holds its KV$/,
+      ),
+    ]);
+  });
+
   it('of which no request knows is a fault as well: KV that an engine holds for nobody', async () => {
     project.write(
       'ghost.ts',

@@ -21,6 +21,7 @@ import { allBusy, engineMoves, noEngine, route, tokensToCompute } from './routin
 import { settle } from './settle.js';
 import { allCharges, beginAttempt, charge, forgetProgress, slotStage } from './slots.js';
 import type { FrontendContext, FrontendDesk, FrontendState } from './state.js';
+import { standsStill } from './stillness.js';
 import { firstWaiting, pushWaiting, putBack, removeWaiting, takeFirst, type Waiting, type WaitingQueue } from './waiting-queue.js';
 
 /** frontend -> itself: decide on the decodes that wait, if nothing was decided since. */
@@ -151,6 +152,7 @@ export function drainQueues(desk: FrontendDesk, state: FrontendState, context: F
   else {
     drain(desk, state, context, state.decodeQueue, true);
     drain(desk, state, context, state.longQueue, true);
+    armDecode(desk, state, context);
   }
   freeDraining(desk, state, context);
   drain(desk, state, context, state.firstQueue, false);
@@ -190,6 +192,8 @@ export function armDecode(desk: FrontendDesk, state: FrontendState, context: Fro
   if (state.decodeQueue.count + state.longQueue.count === 0 || (joint === undefined && !decodeStage.retries)) return;
   const full = joint !== undefined && joined?.gathered === joint.together;
   if (state.decodeArmed && !full) return;
+  // Asked again and again, a policy that takes no engine would keep the run alive for ever.
+  if (standsStill(state.decodeStill, state.counters, context.now)) return;
   state.decodeArmed = true;
   const delayNs = full ? 0 : (joint?.windowNs ?? decodeStage.retryNs);
   context.send(context.self, decodeDue, delayNs, ++state.decodeTurn);

@@ -12,6 +12,7 @@ import { createOracleSeen, type OracleSeen } from './oracle-watch.js';
 import { createRequestIndex, type RequestIndex } from './request-index.js';
 import { grownSlots, type RequestSlots } from './slots.js';
 import type { Steering } from './steering.js';
+import { createStillness, type Stillness } from './stillness.js';
 import { createWaitingQueue, type WaitingQueue } from './waiting-queue.js';
 import { createWatch, type FrontendWatch } from './watch.js';
 
@@ -52,6 +53,7 @@ export interface FrontendState {
   decodeArmed: boolean;
   /** Turn of the decision that is awaited; one that was ordered before is void. */
   decodeTurn: number;
+  readonly decodeStill: Stillness;
   /** Active engines by stage, ascending. */
   firstCandidates: Int32Array;
   firstCount: number;
@@ -104,6 +106,7 @@ export function createFrontendState(settings: FrontendSettings, setup?: Frontend
     longQueue: createWaitingQueue(settings.maxInFlight),
     decodeArmed: false,
     decodeTurn: 0,
+    decodeStill: createStillness(),
     firstCandidates: new Int32Array(count),
     firstCount: 0,
     firstStageHasPrefill: false,

@@ -3,6 +3,7 @@ import { answerBegan, engineRole, engineStatus, latencyBucket, latencyBuckets, s
 import { waitingRequests } from './decode-queues.js';
 import type { FrontendSettings } from './options.js';
 import type { FrontendContext, FrontendState } from './state.js';
+import { createStillness, type Stillness, standsStill } from './stillness.js';
 
 /** What a frontend counts for its controller. Plain data. */
 export interface FrontendWatch {
@@ -12,13 +13,8 @@ export interface FrontendWatch {
   /** Counts of TTFTs as seen here, by `latencyBucket`; empty where clients measure them. */
   readonly ttftCounts: Float64Array;
   ttftSumNs: number;
-  /** Requests that had come, begun again or ended at the last scrape, and the time of the first at which there were as many. */
-  steps: number;
-  stillSinceNs: number;
+  readonly still: Stillness;
 }
-
-/** Where nothing comes or ends for an hour, requests wait for ever: scrapes end then, or the run would not, to say so. */
-const patienceNs = 3600e9;
 
 export function createWatch({ controller }: Pick<FrontendSettings, 'controller'>): FrontendWatch | null {
   if (controller === undefined) return null;
@@ -27,8 +23,7 @@ export function createWatch({ controller }: Pick<FrontendSettings, 'controller'>
     told: false,
     ttftCounts: new Float64Array(controller.signal === 'server' ? latencyBuckets : 0),
     ttftSumNs: 0,
-    steps: 0,
-    stillSinceNs: 0,
+    still: createStillness(),
   };
 }
 
@@ -56,11 +51,7 @@ export function watchFirstToken(settings: FrontendSettings, state: FrontendState
 /** Answers a scrape. While telemetry is lost the answer only says so. */
 export function answerScrape(settings: FrontendSettings, state: FrontendState, context: FrontendContext, round: number): void {
   const watch = state.watch!;
-  const { submitted, completed, rejected, failed, cancelled, timedOut, retries } = state.counters;
-  const steps = submitted + completed + rejected + failed + cancelled + timedOut + retries;
-  if (steps !== watch.steps) watch.stillSinceNs = context.now;
-  watch.steps = steps;
-  const inFlight = context.now - watch.stillSinceNs > patienceNs ? 0 : state.slotOf.size;
+  const inFlight = standsStill(watch.still, state.counters, context.now) ? 0 : state.slotOf.size;
   // The controller stops scraping when nothing is in flight: the next request has to wake it.
   if (inFlight === 0) watch.told = false;
   const metrics = {
