@@ -179,7 +179,7 @@ export default defineRouterPolicy({
   description: 'Takes no decode engine for one request.',
   parameters: z.strictObject({}),
   waits: true,
-  choose: (view, request) => (request.request === 3 ? waitForRoom : view.candidates[0]!),
+  choose: (view, request) => (request.request === 59 ? waitForRoom : view.candidates[0]!),
 });`,
     );
     const { summary } = await project.run('small.yaml', [`router.decode={policy: ${project.path('choosy.ts')}, retryMs: 5000}`]);
@@ -187,7 +187,7 @@ export default defineRouterPolicy({
     expect(summary.faults).toEqual([
       'the run ended by itself with 1 requests in flight: they wait for ever',
       expect.stringMatching(
-        /^control\/frontend0: request 3 waits in the router for a decode engine; pod0\/rack0\/node0\/engine\d holds its KV$/,
+        /^control\/frontend0: request 59 waits in the router for a decode engine; pod0\/rack0\/node0\/engine\d holds its KV$/,
       ),
     ]);
   });
