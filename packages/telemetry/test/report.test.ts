@@ -55,10 +55,11 @@ async function reportOf(
     samples?: readonly Sample[];
     warmupSeconds?: number;
     simulatedSeconds?: number;
+    status?: 'complete' | 'interrupted';
     places?: { readonly engines: readonly string[]; readonly gpus: readonly string[] };
   } = {},
 ): Promise<string> {
-  const { samples = [], warmupSeconds = 0, simulatedSeconds = 10, places = {} } = options;
+  const { samples = [], warmupSeconds = 0, simulatedSeconds = 10, status = 'complete', places = {} } = options;
   const folder = join(parent, name);
   const run = openRunFolder({
     folder,
@@ -76,7 +77,7 @@ async function reportOf(
   }
   for (const [seconds, metric, entity, value] of samples)
     appendSample(run.series, seconds * S, SERIES_METRICS.indexOf(metric), entity, value);
-  closeRunFolder(run, itl, { fingerprint: 'f', wallSeconds: 1, events: 1, peakRssMb: 1 }, { simulatedNs: simulatedSeconds * S });
+  closeRunFolder(run, itl, { fingerprint: 'f', wallSeconds: 1, events: 1, peakRssMb: 1 }, { simulatedNs: simulatedSeconds * S, status });
   const page = readFileSync(await writeReport(folder), 'utf8');
   // Plot marks its own complaints with this sign.
   expect(page).not.toMatch(/NaN|undefined|Infinity|\u26a0/);
@@ -121,6 +122,15 @@ describe('a report', () => {
       places,
     });
     expect(page).toContain('pod0/rack0/node0/gpu0: 80.0 %');
+    // Interrupted at 1.9 s, all busy: nothing was sampled of the last 0.9 s.
+    const samples: Sample[] = [
+      [1, 'gpu_use', 1, 1],
+      [1, 'link_use', 3, 0.5],
+      [1, 'requests_per_second', -1, 0],
+    ];
+    const cut = await reportOf('interrupted', [served(0, 0.1, 100)], { samples, simulatedSeconds: 1.9, places, status: 'interrupted' });
+    expect(cut).toContain('pod0/rack0/node0/gpu0: 100.0 %');
+    expect(cut).toContain('leaf1-&gt;spine0: mean 50.0 %');
   });
 
   it('lists links that carried something, and says so where none did', async () => {

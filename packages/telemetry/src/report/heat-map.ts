@@ -33,20 +33,20 @@ export const mostCells = 16_384;
 /**
  * Every GPU as a cell coloured by its mean use: a block per rack, a row per node, a column per GPU, after the actor names
  * (.../rack/node/gpu); of more than `mostCells` every server, a block per pod and a row per rack, by the mean of its GPUs. A sample is the mean since the one before, up to
- * its own time, be that after the end of the run; after the last one the GPU was idle, and so was one of `gpus` without any.
+ * its own time, be that after the end of the run; from the last one to `sampledSeconds` the GPU was idle, and so was one of `gpus` without any.
  * Null when GPUs were not sampled.
  */
 export async function heatMap(
   database: RunDatabase,
   gpus: readonly string[],
   width: number,
-  simulatedSeconds: number,
+  sampledSeconds: number,
 ): Promise<string | null> {
   const { rows } = await database.query(
     `with spans as (
       select entity, value, time_s - lag(time_s, 1, 0) over (partition by entity order by time_s) as seconds
       from series where metric = 'gpu_use' and entity is not null)
-    select entity, least(1, sum(value * seconds) / ${Math.max(simulatedSeconds, 1e-9)}) from spans group by entity order by entity`,
+    select entity, least(1, sum(value * seconds) / ${Math.max(sampledSeconds, 1e-9)}) from spans group by entity order by entity`,
   );
   if (rows.length === 0) return null;
   const uses = new Map([...gpus.map((name) => [name, 0] as const), ...rows.map(([entity, use]) => [String(entity), Number(use)] as const)]);

@@ -6,7 +6,7 @@ import { COLOURS, chart, formatNumber, formatShare, shortTick } from './chart.js
  * The busiest links by mean use over the run, with their peak. A link is told of when its period differs from what was told last, so its value holds
  * at the beats at which only others are told of; while no link is told of, the network rests. Null when links were not sampled.
  */
-export async function linkChart(database: RunDatabase, simulatedSeconds: number): Promise<string | null> {
+export async function linkChart(database: RunDatabase, sampledSeconds: number): Promise<string | null> {
   const { rows } = await database.query(`with told as (
       select entity, time_s, value, time_s - lag(time_s) over (partition by entity order by time_s) as gap
       from series where metric = 'link_use' and entity is not null),
@@ -16,7 +16,7 @@ export async function linkChart(database: RunDatabase, simulatedSeconds: number)
     held as (
       select links.entity, coalesce(told.value, 0) * least(beats.since, coalesce(period.seconds, beats.since)) as use
       from links cross join beats cross join period asof left join told on told.entity = links.entity and told.time_s <= beats.time_s)
-    select entity, least(1, sum(use) / ${Math.max(simulatedSeconds, 1e-9)}) as mean, any_value(peak) as peak
+    select entity, least(1, sum(use) / ${Math.max(sampledSeconds, 1e-9)}) as mean, any_value(peak) as peak
     from held join links using (entity) group by entity order by mean desc, entity limit 12`);
   if (rows.length === 0) return null;
   const links = rows

@@ -31,6 +31,7 @@ async function reportPage(folder: string, manifest: RunManifest, summary: Folder
   const page: Page = { folder, manifest, summary, database, axis };
   const timelines = await timelineCharts(database, axis, summary.simulatedSeconds);
   const tenants = tenantTable(summary);
+  const sampledSeconds = await sampledSecondsOf(database, manifest, summary);
   const sections = [
     ...(await latencySections(page)),
     tenants !== null && section('Tenants', 'Rates and latencies as for the whole run. Goodput and SLO are those of the tenant.', tenants),
@@ -40,9 +41,9 @@ async function reportPage(folder: string, manifest: RunManifest, summary: Folder
         'Line: mean over the engines, GPUs or links that were at work. Band: up to the highest of them.',
         `<div class="grid2">${timelines.map(({ title: name, svg }) => `<div><h3>${escapeHtml(name)}</h3>${svg}</div>`).join('')}</div>`,
       ),
-    await topologySection(database, manifest, summary.simulatedSeconds),
+    await topologySection(database, manifest, sampledSeconds),
     await cacheSection(page),
-    await hotSpotSection(database, manifest, summary.simulatedSeconds),
+    await hotSpotSection(database, manifest, sampledSeconds),
     await optionalSection(
       'Decisions',
       'What routers, admission policies and planners decided, and how well the choice of a router stood among the candidates recorded.',
@@ -167,8 +168,16 @@ function tierShares({ g1, ...lower }: FolderSummary['hitRates']): string {
   return [`G1 ${formatShare(g1)}`, ...used.map((tier) => `${tier.toUpperCase()} ${formatShare(lower[tier])}`)].join(' · ');
 }
 
-async function topologySection(database: RunDatabase, { gpus = [] }: RunManifest, simulatedSeconds: number): Promise<string | null> {
-  const map = await heatMap(database, gpus, 1140, simulatedSeconds);
+/** Time that the series tell of: the whole run, but for the period in which it was interrupted, of which nothing was sampled. */
+async function sampledSecondsOf(database: RunDatabase, { status }: RunManifest, { simulatedSeconds }: FolderSummary): Promise<number> {
+  if (status === 'complete') return simulatedSeconds;
+  // Told of in each period, whatever there is to do.
+  const { rows } = await database.query(`select max(time_s) from series where metric = 'requests_per_second'`);
+  return Math.min(simulatedSeconds, Number(rows[0]?.[0] ?? simulatedSeconds));
+}
+
+async function topologySection(database: RunDatabase, { gpus = [] }: RunManifest, sampledSeconds: number): Promise<string | null> {
+  const map = await heatMap(database, gpus, 1140, sampledSeconds);
   if (map === null) return null;
   const scale = '<div class="legend"><span>idle<span class="scale"></span>busy, share of time in %</span></div>';
   const shown =
@@ -178,8 +187,8 @@ async function topologySection(database: RunDatabase, { gpus = [] }: RunManifest
   return section('Topology', shown, scale + map);
 }
 
-async function hotSpotSection(database: RunDatabase, { engines }: RunManifest, simulatedSeconds: number): Promise<string | null> {
-  const links = await linkChart(database, simulatedSeconds);
+async function hotSpotSection(database: RunDatabase, { engines }: RunManifest, sampledSeconds: number): Promise<string | null> {
+  const links = await linkChart(database, sampledSeconds);
   const workers = await requestsOfWorkers(database);
   if (links === null && workers.length === 0) return null;
   const idle = await idleWorkers(database, engines, workers);
