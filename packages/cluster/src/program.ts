@@ -151,7 +151,8 @@ class ClusterBuilder {
   #addControl(): void {
     const { scenario, groups, engines } = this.#plan;
     const { router, planner } = scenario;
-    const group = groups[0] as GroupPlan;
+    // What moves is what the engine that fetches it keeps: copies for its GPUs, or none.
+    const group = groups.find(({ role }) => role === 'decode') ?? (groups[0] as GroupPlan);
     const listener = this.#listener(this.#delays.controlNs);
     const site = networkSite(this.#topology, this.#plan);
     const options: FrontendOptions = {

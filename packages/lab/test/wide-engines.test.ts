@@ -49,7 +49,17 @@ describe('engines of several servers', () => {
 
   it('are known to network-aware routers for the transfers that they take', async () => {
     const network = ['router={policy: kv, decode: {policy: netkv}, oracle: {policy: periodic}}', 'telemetry.decisionsEvery=1'];
-    for (const settings of [[], ['cluster.fabric.shards=per-gpu'], ['serving[1].tensorParallel=2'], ['cluster.gpusPerServer=4']]) {
+    // Of 4 KV heads 8 GPUs keep two copies, and 4 GPUs, or one that keeps requests of its own, one.
+    const copies = ['model={name: Qwen3-30B-A3B, weightPrecision: fp8}', 'cluster.gpusPerServer=8', 'serving[0].tensorParallel=8'];
+    const cases = [
+      [],
+      ['cluster.fabric.shards=per-gpu'],
+      ['serving[1].tensorParallel=2'],
+      ['cluster.gpusPerServer=4'],
+      copies,
+      [...copies, 'serving[1].attention=data-parallel'],
+    ];
+    for (const settings of cases) {
       const { folder } = await runText(wide, [...network, ...settings]);
       const predicted = await queryRun(folder, "select transfer_ms from decisions where kind = 'decode_route' and chosen");
       const actual = await queryRun(folder, 'select transfer_ms from requests');
