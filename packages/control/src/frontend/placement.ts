@@ -159,12 +159,11 @@ export function drainQueues(desk: FrontendDesk, state: FrontendState, context: F
 }
 
 function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContext, queue: WaitingQueue, decoding: boolean): void {
-  const { heapPlace, avoidEngine, prefillEngine } = state.slots;
+  const { heapPlace, avoidEngine } = state.slots;
   let aside: Waiting[] | undefined;
   for (let slot = firstWaiting(queue); slot >= 0; slot = firstWaiting(queue)) {
     const overtakes = aside !== undefined;
-    const engine =
-      overtakes && !isDraining(state.engines.status[prefillEngine[slot]!]!) ? noEngine : route(desk, state, context, slot, decoding);
+    const engine = overtakes && !holdsUpDrain(state, slot) ? noEngine : route(desk, state, context, slot, decoding);
     if (engine === allBusy) break;
     if (engine === noEngine && engineMoves(state)) {
       // It waits for another engine than the one that refused it. That other one may drain, held up by KV of those behind it: only these go first.
@@ -180,6 +179,11 @@ function drain(desk: FrontendDesk, state: FrontendState, context: FrontendContex
     else dispatchFirst(desk, state, context, slot, engine);
   }
   if (aside !== undefined) for (const waiting of aside) putBack(queue, heapPlace, waiting);
+}
+
+/** The engine that computed its prompt drains, and is held up until its KV is fetched. */
+function holdsUpDrain({ slots, engines }: FrontendState, slot: number): boolean {
+  return isDraining(engines.status[slots.prefillEngine[slot]!]!);
 }
 
 /**
