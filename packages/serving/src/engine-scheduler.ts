@@ -76,13 +76,13 @@ function scheduleIndependent<Pool>(engine: EngineState<Pool>, blocks: BlockAccou
     setPrompts(1, table.targetTokens[slot]! - before, before, 1);
     const ns = mixedPassNs(engine.timing, shape, engine.speedFactor);
     engine.busyNs += ns;
-    engine.besideBusyNs -= ns;
+    engine.repeatedNs += ns;
     table.promptEndNs[slot] = nowNs + ns;
   }
   engine.chunkCount = 0;
   if (engine.runningCount > 0 && engine.promptsSinceNs < 0) engine.promptsSinceNs = nowNs;
   if (engine.runningCount === 0 && engine.promptsSinceNs >= 0) {
-    engine.besideBusyNs += nowNs - engine.promptsSinceNs;
+    engine.repeatedNs -= nowNs - engine.promptsSinceNs;
     engine.promptsSinceNs = -1;
   }
   for (let i = 0; i < engine.runningCount; i++) engine.wakeNs = Math.min(engine.wakeNs, table.promptEndNs[engine.running[i]!]!);

@@ -135,8 +135,10 @@ export interface EngineState<Pool> {
   passes: number;
   preemptionCount: number;
   busyNs: number;
-  /** What `busyNs` lacks of the time with work: passes that deaths cut short, less what prompts that are computed side by side have in it more than once. */
-  besideBusyNs: number;
+  /** Passes that deaths cut short, which `busyNs` lacks. */
+  cutShortNs: number;
+  /** What `busyNs` has more than once: each of the prompts that are computed side by side, less the time that they take together. */
+  repeatedNs: number;
   /** Since when prompts are computed independently without a break, -1 while none is. */
   promptsSinceNs: number;
   prefillTokensDone: number;
@@ -215,7 +217,8 @@ export function createEngine<Pool>(options: EngineOptions<Pool>): EngineState<Po
     passes: 0,
     preemptionCount: 0,
     busyNs: 0,
-    besideBusyNs: 0,
+    cutShortNs: 0,
+    repeatedNs: 0,
     promptsSinceNs: -1,
     prefillTokensDone: 0,
   };

@@ -201,7 +201,7 @@ export function killEngine<Pool>(engine: EngineState<Pool>, blocks: BlockAccount
   settle(engine, blocks, nowNs);
   closeStretch(engine, events);
   passProgress(engine, nowNs, progress);
-  engine.besideBusyNs += progress.ns;
+  engine.cutShortNs += progress.ns;
   engine.promptsSinceNs = -1;
   const table = engine.requests;
   // Blocks of the pass in progress were taken at its start.

@@ -96,7 +96,7 @@ export function emitRecords<Pool>(scope: EngineScope<Pool>, state: EngineActorSt
   if (scope.options.telemetry?.series !== true) return;
   passProgress(engine, context.now, progress);
   totals.busyNs = engine.busyNs;
-  totals.workNs = engine.busyNs + engine.besideBusyNs + progress.ns;
+  totals.workNs = engine.busyNs + engine.cutShortNs - engine.repeatedNs + progress.ns;
   totals.passShare = progress.share;
   totals.passTokens = progress.share * progress.tokens;
   totals.passes = engine.passes;
