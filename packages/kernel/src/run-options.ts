@@ -64,6 +64,7 @@ export interface RunResult {
   readonly recordFingerprint: string;
   readonly seed: string;
   readonly eventCount: number;
+  /** `untilNs`, or just after the last event of a run without; where `stop` ended it, that time. */
   readonly stoppedNs: number;
   /** True when `stop` ended it early. */
   readonly stopped: boolean;

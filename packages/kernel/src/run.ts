@@ -394,7 +394,7 @@ class Coordinator implements Run {
     const pacing = pacingReport(this.#options.pace, done.pacers);
     if (pacing?.keptUp === false) this.#options.logger?.warn(pacing, `the run could not keep up with ${pacing.pace} times the wall clock`);
     return {
-      ...this.#commonResult(done.lanes, done.stoppedNs, done.eventCount, done.isDrained),
+      ...this.#commonResult(done.lanes, this.#endNs(done), done.eventCount, done.isDrained),
       recordFingerprint: combineLanes(done.recordLanes),
       endFaults: done.endFaults,
       shards,
@@ -404,6 +404,13 @@ class Coordinator implements Run {
       pacing,
       checkpoint,
     };
+  }
+
+  /** Drained before its next checkpoint, a run ends where it would without. */
+  #endNs({ isDrained, lastNs, stoppedNs }: SegmentResult): number {
+    const { untilNs, live } = this.#options;
+    if (!isDrained || live === true) return stoppedNs;
+    return untilNs === Number.POSITIVE_INFINITY ? lastNs : untilNs;
   }
 
   #segmentPlan(

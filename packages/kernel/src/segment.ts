@@ -51,6 +51,8 @@ export interface SegmentResult {
   readonly recordLanes: Int32Array;
   readonly eventCount: number;
   readonly stoppedNs: number;
+  /** Just after the last event. */
+  readonly lastNs: number;
   readonly rounds: number;
   readonly loopMs: number;
   readonly stretchEvents: number;
@@ -373,6 +375,7 @@ function merge(results: readonly ShardResult[], model: Model): SegmentResult {
     recordLanes,
     eventCount: results.reduce((sum, result) => sum + result.eventCount, 0),
     stoppedNs: Math.max(...results.map((result) => result.stoppedNs)),
+    lastNs: Math.max(...results.map((result) => result.lastNs)),
     rounds: Math.max(...results.map((result) => result.rounds)),
     loopMs: Math.max(...results.map((result) => result.loopMs)),
     stretchEvents: results.reduce((sum, result) => sum + result.stretchEvents, 0),

@@ -141,10 +141,10 @@ export class ShardLoop {
     if (live) {
       this.#floorNs = Math.max(this.#floorNs, Math.min(this.#stopNs, pacer?.dueNs() ?? 0));
       // Not at an instant that has run: replayed, the input would come first there.
-      this.#host.takeInput(engine, Math.max(this.#floorNs, this.#lastNs()));
+      this.#host.takeInput(engine, Math.max(this.#floorNs, this.lastNs));
     }
     const firstNs = engine.queue.peekTimeNs();
-    this.#reachedNs[shard] = Math.max(this.#floorNs, this.#lastNs());
+    this.#reachedNs[shard] = Math.max(this.#floorNs, this.lastNs);
     this.#pendingNs[shard] = firstNs;
     this.#ownFirstNs[shard] = live ? Math.min(firstNs, this.#floorNs) : firstNs;
     for (let to = 0; to < shardCount; to++) {
@@ -282,7 +282,7 @@ export class ShardLoop {
   }
 
   #finish(): false {
-    this.stoppedNs = this.#stopNs === Number.POSITIVE_INFINITY ? Math.max(this.stoppedNs, this.#lastNs()) : this.#stopNs;
+    this.stoppedNs = this.#stopNs === Number.POSITIVE_INFINITY ? Math.max(this.stoppedNs, this.lastNs) : this.#stopNs;
     this.#host.flush(this.engine, this.stoppedNs);
     return false;
   }
@@ -290,11 +290,11 @@ export class ShardLoop {
   /** Every record before this is emitted, when nothing arrives from other shards before `boundNs`: input may still enter. */
   #completeNs(boundNs: number): number {
     const nextNs = Math.min(boundNs, this.engine.queue.peekTimeNs());
-    return this.#plan.live ? Math.min(nextNs, Math.max(this.#floorNs, this.#lastNs())) : nextNs;
+    return this.#plan.live ? Math.min(nextNs, Math.max(this.#floorNs, this.lastNs)) : nextNs;
   }
 
   /** Just after the last event that ran; each shard knows its own, the coordinator takes the greatest. */
-  #lastNs(): number {
+  get lastNs(): number {
     return Number.isNaN(this.engine.now) ? this.#plan.startNs : this.engine.now + 1;
   }
 

@@ -49,6 +49,8 @@ export interface ShardResult {
   readonly recordLanes: Int32Array;
   readonly eventCount: number;
   readonly stoppedNs: number;
+  /** Just after its last event. */
+  readonly lastNs: number;
   readonly rounds: number;
   /** Wall milliseconds inside the loop. */
   readonly loopMs: number;
@@ -120,6 +122,7 @@ export function emptyResult(): ShardResult {
     recordLanes: none,
     eventCount: 0,
     stoppedNs: 0,
+    lastNs: 0,
     rounds: 0,
     loopMs: 0,
     stretchEvents: 0,

@@ -130,6 +130,7 @@ function runLoop(task: ShardTask, engine: ShardEngine, link: RingLink, shardOfCe
     ),
     eventCount: engine.eventCount,
     stoppedNs: loop.stoppedNs,
+    lastNs: loop.lastNs,
     rounds: loop.rounds,
     loopMs,
     stretchEvents: engine.eventCount - eventsBefore,
