@@ -45,7 +45,7 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
     expect(kvCapacity({ ...options, ...eight }).tokens / kvCapacity({ ...options, tensorParallel: 8 }).tokens).toBeGreaterThan(5);
   });
 
-  const timing = createRoofline({
+  const eightGpus = {
     gpu,
     model,
     profile,
@@ -53,7 +53,8 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
     attention: 'data-parallel',
     weightPrecision: 'fp8',
     kvPrecision: 'bf16',
-  });
+  } as const;
+  const timing = createRoofline(eightGpus);
   const none = createPassShape();
   const gemmRate = (gpu.denseFlops.fp8 as number) * profile.gemmEfficiency;
   const memoryRate = gpu.hbmBytesPerSecond * profile.memoryEfficiency;
@@ -75,6 +76,13 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
   /** One for each of eight experts that is elsewhere; or one for each GPU that has any of them. */
   const copiesOfDecode = 8 * (7 / 8);
   const copiesOfPrompt = 7 * (1 - (7 / 8) ** 8);
+  /** Reading and scoring of the contexts of the sequences that a GPU has. */
+  const decodeAttentionS = (own: number, each: number): number =>
+    Math.max(
+      (own * each * 70_272) / (gpu.hbmBytesPerSecond * profile.kvEfficiency),
+      (own * each * 61 * 128 * 2 * (2 * 512 + 64)) / attentionRate,
+    );
+  const hostS = (own: number): number => profile.hostPassUs * 1e-6 + own * profile.hostSequenceUs * 1e-6;
 
   it('takes the time that the GPU with most sequences takes', () => {
     for (const [sequences, own] of [
@@ -84,13 +92,9 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
       [3, 1],
     ] as const) {
       const each = 3000;
-      const attentionS = Math.max(
-        (own * each * 70_272) / (gpu.hbmBytesPerSecond * profile.kvEfficiency),
-        (own * each * 61 * 128 * 2 * (2 * 512 + 64)) / attentionRate,
-      );
-      const hostS = profile.hostPassUs * 1e-6 + own * profile.hostSequenceUs * 1e-6;
       const passNs = rooflineMixedNs(timing, { ...none, decodeSequences: sequences, decodeContextTokens: sequences * each });
-      expect(passNs / 1e9).toBeCloseTo(hostS + linearS(own, sequences, sequences) + attentionS + exchangeS(own, copiesOfDecode), 9);
+      const workS = linearS(own, sequences, sequences) + decodeAttentionS(own, each);
+      expect(passNs / 1e9).toBeCloseTo(hostS(own) + workS + exchangeS(own, copiesOfDecode), 9);
     }
   });
 
@@ -105,32 +109,17 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
         prefillPairs: count * pairs,
         prefillSampled: count,
       }) / 1e9;
-    const hostS = (profile.hostPassUs + profile.prefillPassUs + profile.hostSequenceUs) * 1e-6;
+    const promptHostS = hostS(1) + profile.prefillPassUs * 1e-6;
     const attentionS = (pairs * 61 * 128 * 2 * (128 + 64 + 128)) / attentionRate;
     for (const count of [1, 8])
       expect(prompts(count)).toBeCloseTo(
-        hostS + linearS(tokens, count * tokens, count) + attentionS + exchangeS(tokens, copiesOfPrompt),
+        promptHostS + linearS(tokens, count * tokens, count) + attentionS + exchangeS(tokens, copiesOfPrompt),
         9,
       );
   });
 
   it('hides exchanges behind the work of the other half of a pass, which reads the weights again', () => {
-    const options = {
-      gpu,
-      model,
-      profile,
-      tensorParallel: 8,
-      attention: 'data-parallel',
-      weightPrecision: 'fp8',
-      kvPrecision: 'bf16',
-    } as const;
-    const halved = createRoofline({ ...options, twoBatchOverlap: true });
-    const hostS = (own: number): number => profile.hostPassUs * 1e-6 + own * profile.hostSequenceUs * 1e-6;
-    const attentionS = (own: number, each: number): number =>
-      Math.max(
-        (own * each * 70_272) / (gpu.hbmBytesPerSecond * profile.kvEfficiency),
-        (own * each * 61 * 128 * 2 * (2 * 512 + 64)) / attentionRate,
-      );
+    const halved = createRoofline({ ...eightGpus, twoBatchOverlap: true });
     const passS = (sequences: number, each: number): number =>
       rooflineMixedNs(halved, { ...none, decodeSequences: sequences, decodeContextTokens: sequences * each }) / 1e9;
     // Each half has exchanges of its own.
@@ -141,11 +130,11 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
       [16, 10],
     ] as const) {
       const own = sequences / 8;
-      const workS = 2 * linearS(own / 2, sequences / 2, sequences / 2) + attentionS(own, each);
+      const workS = 2 * linearS(own / 2, sequences / 2, sequences / 2) + decodeAttentionS(own, each);
       expect(passS(sequences, each)).toBeCloseTo(hostS(own) + Math.max(workS, exchangesS(own)), 9);
     }
     // One token of a GPU is no two halves.
-    expect(passS(8, 3000)).toBeCloseTo(hostS(1) + linearS(1, 8, 8) + attentionS(1, 3000) + exchangeS(1, copiesOfDecode), 9);
+    expect(passS(8, 3000)).toBeCloseTo(hostS(1) + linearS(1, 8, 8) + decodeAttentionS(1, 3000) + exchangeS(1, copiesOfDecode), 9);
     const curve = createCurve();
     decodeCurve(halved, 1024, 1024, 1, curve);
     expect(curve.c0Ns / 1e9).toBeCloseTo(passS(1024, 1), 9);

@@ -19,11 +19,17 @@ import { describe, expect, it } from 'vitest';
 
 const catalogue = loadCatalogue();
 const gpu = gpuNamed(catalogue, 'H100');
+const profile = profileNamed(catalogue, 'default');
 const model = modelNamed(catalogue, 'Gemma-3-27B');
 /** Keys and values of 16 heads of 128 numbers at 16 bit, in 10 whole layers and in 52 that look back 1,024 tokens. */
 const layerBytes = 2 * 16 * 128 * 2;
 
 describe('layers that look back over a window', () => {
+  const parts = { gpu, profile, tensorParallel: 1, weightPrecision: 'bf16', kvPrecision: 'bf16' } as const;
+  const windowed = createRoofline({ ...parts, model });
+  /** The same model, all of whose layers keep the whole context. */
+  const dense = createRoofline({ ...parts, model: { ...model, window: null } });
+
   it('keep no KV for each token of the context, but a window for each sequence', () => {
     expect(kvBytesPerToken(model, 'bf16')).toBe(10 * layerBytes);
     const division = { tensorParallel: 4 };
@@ -43,48 +49,33 @@ describe('layers that look back over a window', () => {
   });
 
   it('read and score no more than there is where sequences are shorter than the window', () => {
-    const profile = profileNamed(catalogue, 'default');
-    const parts = { gpu, profile, tensorParallel: 1, weightPrecision: 'bf16', kvPrecision: 'bf16' } as const;
-    const [windowed, dense] = [model, { ...model, window: null }].map((one) => createRoofline({ ...parts, model: one }));
     const shape = { ...createPassShape(), decodeSequences: 16, decodeContextTokens: 16 * 500 };
     const prompts = { prefillSequences: 2, prefillTokens: 2 * 600, prefillPairs: 600 * 601, prefillContextTokens: 2 * 600 };
     for (const pass of [shape, { ...createPassShape(), ...prompts }])
-      expect(rooflineMixedNs(windowed!, pass)).toBeCloseTo(rooflineMixedNs(dense!, pass), 3);
+      expect(rooflineMixedNs(windowed, pass)).toBeCloseTo(rooflineMixedNs(dense, pass), 3);
     // A stretch of decodes ends with the pass in which the windows are full; up to there each pass reads one token more in all 62 layers.
     const curve = createCurve();
-    decodeCurve(windowed!, 16, 16 * 500, 1, curve);
+    decodeCurve(windowed, 16, 16 * 500, 1, curve);
     expect(curve.validPasses).toBe(1024 - 500 + 1);
     expect(curve.c1Ns).toBeCloseTo((16 * 62 * layerBytes * 1e9) / (gpu.hbmBytesPerSecond * profile.kvEfficiency), 3);
   });
 
   it('read a window for each sequence that decodes, and score one for each token of a prompt', () => {
-    const profile = profileNamed(catalogue, 'default');
-    const timing = createRoofline({ gpu, model, profile, tensorParallel: 1, weightPrecision: 'bf16', kvPrecision: 'bf16' });
     const none = createPassShape();
-    const passNs = (shape: Partial<PassShape>): number => rooflineMixedNs(timing, { ...none, ...shape });
+    const passNs = (shape: Partial<PassShape>): number => rooflineMixedNs(windowed, { ...none, ...shape });
     // What eight times as much context adds is the reading of the whole layers alone.
     const decodes = (context: number): number => passNs({ decodeSequences: 16, decodeContextTokens: 16 * context });
     const kvRate = gpu.hbmBytesPerSecond * profile.kvEfficiency;
     expect(decodes(16_000) - decodes(2000)).toBeCloseTo((16 * 14_000 * 10 * layerBytes * 1e9) / kvRate, 0);
-    const dense = createRoofline({
-      gpu,
-      model: { ...model, window: null },
-      profile,
-      tensorParallel: 1,
-      weightPrecision: 'bf16',
-      kvPrecision: 'bf16',
-    });
     // Against a model that keeps all: 52 layers fewer of context, less what a window holds.
     const saved = rooflineMixedNs(dense, { ...none, decodeSequences: 16, decodeContextTokens: 16 * 16_000 }) - decodes(16_000);
     expect(saved).toBeCloseTo((16 * (16_000 - 1024) * 52 * layerBytes * 1e9) / kvRate, 0);
     // Pairs of one head of one layer: scores and values, 2 FLOPs a number each.
     const pairNs = ((4 * 128 * 32) / (gpu.denseFlops.bf16 * profile.attentionEfficiency)) * 1e9;
     const tokens = 8192;
-    const prompt = { prefillSequences: 1, prefillTokens: tokens, prefillPairs: (tokens * (tokens + 1)) / 2, prefillSampled: 1 };
-    expect(rooflineMixedNs(dense, { ...none, ...prompt }) - passNs(prompt)).toBeCloseTo(
-      52 * ((tokens * (tokens + 1)) / 2 - tokens * 1024) * pairNs,
-      -1,
-    );
+    const pairs = (tokens * (tokens + 1)) / 2;
+    const prompt = { prefillSequences: 1, prefillTokens: tokens, prefillPairs: pairs, prefillSampled: 1 };
+    expect(rooflineMixedNs(dense, { ...none, ...prompt }) - passNs(prompt)).toBeCloseTo(52 * (pairs - tokens * 1024) * pairNs, -1);
   });
 });
 
@@ -102,7 +93,6 @@ describe('layers of linear attention', () => {
   });
 
   it('read and write the state of each sequence that decodes', () => {
-    const profile = profileNamed(catalogue, 'default');
     const timing = createRoofline({ gpu, model: next, profile, tensorParallel: 1, weightPrecision: 'fp8', kvPrecision: 'bf16' });
     expect(timing.fixedSequenceNs).toBeCloseTo((2 * stateBytes * 1e9) / (gpu.hbmBytesPerSecond * profile.kvEfficiency), 3);
     // Decay, what the key finds, the new value, the answer to the query: 6 FLOPs a number of the state.
