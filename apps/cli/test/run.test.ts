@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { ScenarioReport } from '@braess/cluster';
 import type { ScenarioSummary, Sweep } from '@braess/lab';
 import { describe, expect, it } from 'vitest';
+import { braessHere } from './braess-here.js';
 import { braess } from './braess-process.js';
 import { temporaryFolder } from './temporary-folder.js';
 
@@ -92,7 +93,14 @@ describe('braess run', () => {
     expect(mistake).toMatchObject({ code: 1, out: '' });
     expect(mistake.err).toContain('did you mean "kv"?');
     expect((await braess(['run', ...small, '--shards', 'many'])).code).toBe(2);
-    expect((await braess(['run', ...small, '--until', 'soon'])).code).toBe(2);
+    const twice = out();
+    await runJson(...small, '--out', twice);
+    expect(await braess(['run', ...small, '--out', twice])).toMatchObject({ code: 1, out: '' });
+  });
+
+  it('an option or argument that is wrong is named with its value, and ends the command with 2', async () => {
+    const small = ['configs/j8.yaml', '--no-report'];
+    expect((await braessHere(['run', ...small, '--until', 'soon'])).code).toBe(2);
     // The option is named, not the setting that it becomes; what the option takes, the setting takes, too.
     for (const [option, value, reason] of [
       ['--until <time>', '0s', 'It must be above 0'],
@@ -103,7 +111,7 @@ describe('braess run', () => {
       ['--seed <seed>', '', 'It must be a text of at least one character'],
       ['--set <path=value>', 'seed', 'It must have the form path=value'],
     ] as const) {
-      const { code, err } = await braess(['run', ...small, (option.split(' ') as [string])[0], value]);
+      const { code, err } = await braessHere(['run', ...small, (option.split(' ') as [string])[0], value]);
       expect({ value, code }).toEqual({ value, code: 2 });
       expect(err).toContain(`error: option '${option}' argument '${value}' is invalid. `);
       expect(err).toContain(reason);
@@ -122,12 +130,9 @@ describe('braess run', () => {
       [['init', '/proc/none/first.yaml'], 'FILE: folder /proc/none cannot be made: '],
       [['policy', 'new', 'router', 'mine', '--out', '/proc/none'], '--out: folder /proc/none cannot be made: '],
     ] as const)
-      expect(await braess(words)).toMatchObject({ code: 2, out: '', err: expect.stringContaining(`error: ${reason}`) });
+      expect(await braessHere(words)).toMatchObject({ code: 2, out: '', err: expect.stringContaining(`error: ${reason}`) });
     for (const value of ['1e-9', '4503599'])
-      expect(await braess(['validate', 'configs/j8.yaml', '--set', `warmupSeconds=${value}`])).toMatchObject({ code: 0, err: '' });
-    const twice = out();
-    await runJson(...small, '--out', twice);
-    expect(await braess(['run', ...small, '--out', twice])).toMatchObject({ code: 1, out: '' });
+      expect(await braessHere(['validate', 'configs/j8.yaml', '--set', `warmupSeconds=${value}`])).toMatchObject({ code: 0, err: '' });
   });
 
   it('Ctrl-C writes what there is and ends with 130', async () => {
