@@ -1,6 +1,6 @@
 import { loadPolicy } from '@braess/control';
 import type { Topology, TopologySpec } from '@braess/fabric';
-import { type Catalogue, loadCatalogue } from '@braess/serving';
+import { type Catalogue, loadCatalogue, type ModelSpec } from '@braess/serving';
 import { checkPlannedEngines, checkPrefixIndex } from './control-checks.js';
 import { placeEngines } from './engine-places.js';
 import { type GroupPlan, planGroup } from './group-plan.js';
@@ -65,8 +65,16 @@ export function planCluster(read: ReadScenario): ClusterPlan {
   checkOnOff(read, topology);
   const disaggregated = groups.some((group) => group.role !== 'aggregated');
   checkFabric(read);
-  const modelNotes = model.notes.map((note) => `${model.name}: ${note}`);
+  const modelNotes = [...model.notes, ...precisionNotes(model, scenario)].map((note) => `${model.name}: ${note}`);
   return { scenario, topologySpec, modelNotes, groups, engines, disaggregated, blockTokens, policies };
+}
+
+/** Weights that a checkpoint has in fewer bits than the scenario says, or leaves at the default. */
+function precisionNotes({ quantised }: ModelSpec, { model: { weightPrecision } }: Scenario): string[] {
+  if (quantised === undefined || weightPrecision !== 'bf16') return [];
+  return [
+    `its checkpoint is quantised (${quantised}), and model.weightPrecision is bf16, with more memory and reading; set it to fp8, int8 or fp4`,
+  ];
 }
 
 /** The built-in catalogue with the scenario's own files over it. */

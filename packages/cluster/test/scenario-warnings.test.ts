@@ -248,3 +248,23 @@ describe('think times that are not kept', () => {
     expect(await told('{ next: arrival }')).toEqual([]);
   });
 });
+
+describe('weights of a quantised checkpoint', () => {
+  const parent = mkdtempSync(join(tmpdir(), 'braess-quantised-'));
+  afterAll(() => rmSync(parent, { recursive: true }));
+
+  it('are told of where the scenario has them in bf16', async () => {
+    const shape = { hidden_size: 64, intermediate_size: 64, num_attention_heads: 4, num_hidden_layers: 2, vocab_size: 1000 };
+    const config = { model_type: 'llama', max_position_embeddings: 4096, ...shape };
+    const told = async (more: object, settings: readonly string[]): Promise<string[]> => {
+      writeFileSync(join(parent, 'Tiny.json'), JSON.stringify({ ...config, ...more }));
+      const all = [`catalogue=[${join(parent, 'Tiny.json')}]`, 'model.name=Tiny', ...settings];
+      const { warnings } = await validateScenario(parseScenario(text, 'tiny.yaml', all));
+      return warnings.filter((warning) => warning.includes('quantised'));
+    };
+    const quantised = { quantization_config: { quant_method: 'awq', bits: 4 } };
+    expect(await told(quantised, [])).toEqual([expect.stringMatching(/^Tiny: its checkpoint is quantised \(awq, 4 bits\).* is bf16/)]);
+    expect(await told(quantised, ['model.weightPrecision=fp4'])).toEqual([]);
+    expect(await told({}, [])).toEqual([]);
+  });
+});

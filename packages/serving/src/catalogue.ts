@@ -81,6 +81,8 @@ export interface ModelSpec {
   linear: LinearAttention | null;
   /** Queries come with a gate on what attention gives, as large as they are. */
   gatedAttention: boolean;
+  /** How the weights of a checkpoint are quantised, in its own words; absent where they are not, or it does not say. */
+  quantised?: string;
   /** What the emulation takes otherwise than the model is, one sentence each: of those read from checkpoints. */
   notes: readonly string[];
   sources: Record<string, string>;

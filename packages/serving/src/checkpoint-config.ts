@@ -70,6 +70,7 @@ export function modelOfCheckpoint(file: object, name: string, place: string): Mo
     window: window?.layers === layers ? null : window,
     linear,
     gatedAttention: config.attn_output_gate === undefined ? linear !== null : config.attn_output_gate === true,
+    ...quantisationOf(config.quantization_config ?? whole.quantization_config),
     notes: notesOf(config, layers, window),
     sources: { [place]: 'configuration of a checkpoint' },
   };
@@ -179,6 +180,13 @@ function linearOf(config: Config, layers: number, read: FieldReader): LinearAtte
     valueHeadSize: read('linear_value_head_dim'),
     convolutionTokens: read('linear_conv_kernel_dim', 4),
   };
+}
+
+/** Method and bits, as far as they are given. */
+function quantisationOf(settings: unknown): { quantised: string } | undefined {
+  if (!isObject(settings)) return undefined;
+  const { quant_method: method, bits } = settings;
+  return { quantised: `${typeof method === 'string' ? method : 'quantization_config'}${typeof bits === 'number' ? `, ${bits} bits` : ''}` };
 }
 
 /** What the emulation takes otherwise than the model, one sentence each. */

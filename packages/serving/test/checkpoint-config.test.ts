@@ -229,6 +229,9 @@ describe('the configuration of a checkpoint', () => {
     expect(modelOf(plain).notes).toEqual([]);
     const { config } = published['Qwen3-30B-A3B'] as { config: object };
     expect(modelOf({ ...config, index_topk: 2048 }).notes).toEqual([expect.stringMatching(/sparse attention/)]);
+    expect('quantised' in modelOf(plain)).toBe(false);
+    expect(modelOf({ ...plain, quantization_config: { quant_method: 'awq', bits: 4 } }).quantised).toBe('awq, 4 bits');
+    expect(modelOf({ ...plain, quantization_config: { quant_method: 'fp8' } }).quantised).toBe('fp8');
     expect(modelOf({ ...config, num_kv_shared_layers: 20 }).notes).toEqual([expect.stringMatching(/20 layers share the KV/)]);
   });
 
