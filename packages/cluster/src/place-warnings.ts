@@ -16,7 +16,9 @@ const levels = [
 ] as const;
 
 /** Zones, pods, racks and servers without an engine; of those within one another the outermost. */
-function emptyPlaces({ scenario: { cluster }, engines }: ClusterPlan): string[] {
+function emptyPlaces(plan: ClusterPlan): string[] {
+  const { cluster } = plan.scenario;
+  const { engines } = plan;
   const { pods, racksPerPod, serversPerRack, gpusPerServer, topology, fabric } = cluster;
   const zones = topology.kind === 'multi-zone' ? [topology.zones] : [];
   // Flows of the background may begin and end where there is no engine.
@@ -38,14 +40,21 @@ function emptyPlaces({ scenario: { cluster }, engines }: ClusterPlan): string[] 
   const total = counts.reduce((product, count) => product * count, gpusPerServer);
   const zone = empty.find((place) => /^zone\d+$/.test(place));
   const effect = zone === undefined ? '' : `, and no KV goes to ${zone}`;
-  const spread = tooMany[0] === 'serversPerRack' ? '' : ' set serving placement: spread,';
+  const spread = tooMany[0] === 'serversPerRack' || !fitRacks(plan) ? '' : ' set serving placement: spread,';
   return [
     `cluster: no engine is in ${few(empty)} (${taken} of ${total} GPUs are in use)${effect}; raise serving count,${spread} or lower ${tooMany.join(', ')}`,
   ];
 }
 
+/** Whether engines of all groups may be spread over racks: none is larger than one. */
+function fitRacks({ scenario: { cluster }, groups }: ClusterPlan): boolean {
+  return groups.every(({ tensorParallel }) => tensorParallel <= cluster.serversPerRack * cluster.gpusPerServer);
+}
+
 /** Prefill engines most of which have no decode engine in their zone, or in their pod. */
-function farTransfers({ scenario: { cluster, planner }, engines, groups, disaggregated }: ClusterPlan): string[] {
+function farTransfers(plan: ClusterPlan): string[] {
+  const { engines, groups, disaggregated } = plan;
+  const { cluster, planner } = plan.scenario;
   if (!disaggregated || planner.policy !== 'static') return [];
   const shared = cluster.topology.kind === 'multi-zone' ? ['zone', 'pod'] : ['pod'];
   for (const [depth, level] of shared.entries()) {
@@ -56,8 +65,9 @@ function farTransfers({ scenario: { cluster, planner }, engines, groups, disaggr
     const near = new Set(decode);
     const far = prefill.filter((place) => !near.has(place)).length;
     if (2 * far <= prefill.length) continue;
+    const mend = fitRacks(plan) ? 'set placement: spread in both groups' : 'place groups of fewer engines in several servingRounds';
     return [
-      `serving: ${far} of ${prefill.length} prefill engines have no decode engine in their ${level}, so their KV crosses ${level}s; set placement: spread in both groups to have both in each`,
+      `serving: ${far} of ${prefill.length} prefill engines have no decode engine in their ${level}, so their KV crosses ${level}s; ${mend} to have both in each`,
     ];
   }
   return [];

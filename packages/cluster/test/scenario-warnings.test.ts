@@ -171,6 +171,22 @@ describe('places', () => {
     expect(await told(both(2), pods, 'servingRounds=2')).toEqual([]);
     expect(await told('[{ count: 8, tensorParallel: 4 }]', pods)).toEqual([]);
   });
+
+  it('are not to be spread where an engine is larger than a rack', async () => {
+    const wide = (more: string): string =>
+      `[{ count: 2, role: prefill, tensorParallel: 16${more} }, { count: 2, role: decode, tensorParallel: 16${more} }]`;
+    const model = 'model={ name: Llama-3.1-405B, weightPrecision: fp8 }';
+    const pods = '{ pods: 2, racksPerPod: 4, serversPerRack: 1 }';
+    await expect(told(wide(', placement: spread'), pods, model)).rejects.toThrow(/tensorParallel is 16; a rack has 8 GPUs/);
+    expect(await told(wide(''), pods, model)).toEqual([
+      'serving: 2 of 2 prefill engines have no decode engine in their pod, so their KV crosses pods; place groups of fewer engines in several servingRounds to have both in each',
+    ]);
+    const rounds = '[{ count: 1, role: prefill, tensorParallel: 16 }, { count: 1, role: decode, tensorParallel: 16 }]';
+    expect(await told(rounds, pods, model, 'servingRounds=2')).toEqual([]);
+    expect(await told(rounds, pods, model)).toEqual([
+      'cluster: no engine is in pod1 (32 of 64 GPUs are in use); raise serving count, or lower pods',
+    ]);
+  });
 });
 
 describe('a priority that nothing comes of', () => {

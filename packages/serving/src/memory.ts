@@ -151,11 +151,12 @@ function checkExpertDivision({ name, moe }: ModelSpec, engine: EngineDivision): 
     throw new Error(
       `${name} has no experts to spread over ${gpus} GPUs with data-parallel attention; use tensor-parallel, or more engines`,
     );
-  const lacking = (gpus - ((moe.experts + redundantExperts) % gpus)) % gpus;
-  if (lacking === 0) return;
+  const beyond = (moe.experts + redundantExperts) % gpus;
+  if (beyond === 0) return;
+  const even = [redundantExperts - beyond, redundantExperts + gpus - beyond].filter((copies) => copies >= 0);
   const held = redundantExperts === 0 ? `${moe.experts} experts` : `${moe.experts} experts and ${redundantExperts} redundant ones`;
   throw new Error(
-    `${name}: ${gpus} GPUs do not divide its ${held}; with data-parallel attention choose a divisor, or redundantExperts ${redundantExperts + lacking}`,
+    `${name}: ${gpus} GPUs do not divide its ${held}; with data-parallel attention choose a divisor, or redundantExperts ${even.join(' or ')}`,
   );
 }
 

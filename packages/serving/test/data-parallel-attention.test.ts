@@ -152,7 +152,11 @@ describe('data-parallel attention with the experts spread over the GPUs', () => 
       weightBytesPerGpu(modelNamed(catalogue, name), 'fp8', { tensorParallel, attention: 'data-parallel' });
     expect(weights('Llama-3.1-70B', 4)).toThrow(/Llama-3\.1-70B has no experts to spread over 4 GPUs/);
     expect(weights('DeepSeek-R1', 72)).toThrow(
-      /72 GPUs do not divide its 256 experts; with data-parallel attention choose a divisor, or redundantExperts 32/,
+      /72 GPUs do not divide its 256 experts; with data-parallel attention choose a divisor, or redundantExperts 32$/,
+    );
+    const engine = { tensorParallel: 32, attention: 'data-parallel', redundantExperts: 5 } as const;
+    expect(() => weightBytesPerGpu(modelNamed(catalogue, 'DeepSeek-R1'), 'fp8', engine)).toThrow(
+      /32 GPUs do not divide its 256 experts and 5 redundant ones; .* or redundantExperts 0 or 32$/,
     );
   });
 
