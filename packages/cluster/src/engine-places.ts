@@ -135,14 +135,16 @@ export function serverOfGpu(name: string): string {
 function refuseTooMany(read: ReadScenario, groups: readonly GroupPlan[], total: number, index: number): never {
   const { serving, servingRounds } = read.scenario;
   const { tensorParallel, servers } = groups[index]!;
+  const isSpread = serving[index]!.placement === 'spread';
   const needed = servingRounds * groups.reduce((sum, group, at) => sum + group.tensorParallel * (serving[at] as ServingGroup).count, 0);
   const [place, reason] =
     servers === 1
       ? ['a server', 'as engines of other sizes lie between']
-      : ['a pod', 'as others lie between, or the servers of a pod do not come out even'];
+      : [isSpread ? 'a rack' : 'a pod', `as others lie between, or the servers of a ${isSpread ? 'rack' : 'pod'} do not come out even`];
+  const order = `${isSpread && servers > 1 ? 'use placement: packed, or ' : ''}put groups of larger tensorParallel first`;
   const lack =
     needed > total
       ? `all groups need ${needed} GPUs, the cluster has ${total}`
-      : `no ${tensorParallel} GPUs side by side in ${place} are left, ${reason}; put groups of larger tensorParallel first`;
+      : `no ${tensorParallel} GPUs side by side in ${place} are left, ${reason}; ${order}`;
   refuse(read, ['serving', index, 'count'], `does not fit: ${lack}; add racksPerPod or serversPerRack, or use fewer engines`);
 }

@@ -1,10 +1,11 @@
 import { serverOfGpu } from './engine-places.js';
 import type { ClusterPlan } from './plan.js';
 import { usesNetwork } from './plan-checks.js';
+import { kvFlows } from './topology-plan.js';
 
-/** Parts of the cluster that do nothing, distances that all KV has to go, and NICs that nothing can fill, one sentence each. */
+/** Parts of the cluster that do nothing, distances that all KV has to go, and NICs that nothing can fill or no flow takes, one sentence each. */
 export function placeWarnings(plan: ClusterPlan): string[] {
-  return [...emptyPlaces(plan), ...farTransfers(plan), ...slowBuses(plan)];
+  return [...emptyPlaces(plan), ...farTransfers(plan), ...slowBuses(plan), ...thinFlows(plan)];
 }
 
 /** Names of places as they lie within one another, and the keys that say how many there are. */
@@ -88,6 +89,25 @@ function slowBuses({ topologySpec, scenario }: ClusterPlan): string[] {
   return [
     `cluster: a NIC carries ${nic} and the PCIe links to it ${bus}, so KV between servers gets no more than that; raise topology.bytesPerSecond.pcie, or lower nic`,
   ];
+}
+
+/** Prefill and decode engines whose GPUs have more NICs than the flows that stand for them take. */
+function thinFlows({ topologySpec, scenario, groups }: ClusterPlan): string[] {
+  const { server } = topologySpec.kind === 'multi-zone' ? topologySpec.zone : topologySpec;
+  const nicsOfGpu = Math.min(1, server.nics / server.gpus);
+  // Where GPUs keep requests of their own, one NIC is all that a transfer has.
+  const whole = groups.filter(({ attention }) => attention !== 'data-parallel');
+  for (const prefill of whole.filter(({ role }) => role === 'prefill')) {
+    for (const decode of whole.filter(({ role }) => role === 'decode')) {
+      const nics = Math.min(prefill.tensorParallel, decode.tensorParallel) * nicsOfGpu;
+      const taken = Math.min(kvFlows(scenario, prefill), kvFlows(scenario, decode));
+      if (taken >= nics) continue;
+      return [
+        `cluster.fabric: KV from ${prefill.name} to ${decode.name} gets ${Math.round((100 * taken) / nics)} % of what the NICs of their GPUs carry, as one flow stands for the GPUs of a server and takes one NIC; set shards: per-gpu`,
+      ];
+    }
+  }
+  return [];
 }
 
 /** The first of some names, and how many more there are. */

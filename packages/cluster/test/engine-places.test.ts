@@ -89,6 +89,11 @@ describe('where the engines of a group are', () => {
     ]);
     // The third server of a pod is left: no engine crosses pods.
     expect(() => placed(pods, ['{ count: 3, tensorParallel: 8 }'])).toThrow(/no 8 GPUs side by side in a pod are left/);
+    const odd = '{ pods: 1, racksPerPod: 2, serversPerRack: 3, gpusPerServer: 4 }';
+    expect(() => placed(odd, ['{ count: 3, tensorParallel: 8, placement: spread }'])).toThrow(
+      /no 8 GPUs side by side in a rack are left, .* the servers of a rack do not come out even; use placement: packed/,
+    );
+    expect(placed(odd, ['{ count: 3, tensorParallel: 8 }'])).toHaveLength(3);
     const spread = placed(tree, ['{ count: 3, tensorParallel: 8, placement: spread }']);
     expect(spread.map(nodes)).toEqual(['pod0/rack0', 'pod1/rack0', 'pod0/rack1'].map((rack) => [`${rack}/node0`, `${rack}/node1`]));
   });

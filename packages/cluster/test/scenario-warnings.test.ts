@@ -149,6 +149,29 @@ describe('places', () => {
     );
   });
 
+  it('have GPUs whose NICs the flows that stand for them all take', async () => {
+    const thin = async (serving: string, topology: string, shards = 'aggregate'): Promise<string[]> => {
+      const cluster = `{ serversPerRack: 4, topology: ${topology}, fabric: { shards: ${shards} } }`;
+      const settings = [`serving=${serving}`, `cluster=${cluster}`, 'model={ name: Llama-3.1-70B, weightPrecision: fp8 }'];
+      const { warnings } = await validateScenario(parseScenario(text, 'flows.yaml', settings));
+      return warnings.filter((warning) => warning.startsWith('cluster.fabric: KV'));
+    };
+    const groups = (prefill: number, ...decode: number[]): string =>
+      `[{ count: 1, role: prefill, tensorParallel: ${prefill} }, ${decode.map((gpus) => `{ count: 1, role: decode, tensorParallel: ${gpus} }`).join(', ')}]`;
+    // A flow a server, and drawn as they are 16 NICs.
+    expect(await thin(groups(16, 16), '{ nicsPerServer: 8 }')).toEqual([
+      'cluster.fabric: KV from prefill0 to decode1 gets 13 % of what the NICs of their GPUs carry, as one flow stands for the GPUs of a server and takes one NIC; set shards: per-gpu',
+    ]);
+    expect(await thin(groups(16, 16), '{ nicsPerServer: 8 }', 'per-gpu')).toEqual([]);
+    expect(await thin(groups(16, 16), '{ nicsPerServer: 1 }')).toEqual([]);
+    expect(await thin(groups(4, 4), '{ nicsPerServer: 2 }')).toEqual([]);
+    expect((await thin(groups(8, 8), '{ nicsPerServer: 2 }'))[0]).toContain('gets 50 %');
+    // NICs are drawn as one of all GPUs of a group, or of the smallest: of four here.
+    expect(await thin(groups(16, 8), '{}')).toEqual([]);
+    expect(await thin(groups(8, 4), '{}')).toEqual([]);
+    expect((await thin(groups(8, 4, 8), '{}'))[0]).toContain('KV from prefill0 to decode2 gets 50 %');
+  });
+
   it('that background flows begin and end at are in use', async () => {
     const flows =
       'cluster.fabric.onOff=[{ from: pod0/rack0/node1/gpu0, to: pod0/rack0/node2/gpu3, bytesPerSecond: 1, meanOnMs: 1, meanOffMs: 1 }]';
