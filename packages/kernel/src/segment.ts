@@ -46,19 +46,8 @@ export interface SegmentPlan {
   readonly inputs: readonly NumberedInput[];
 }
 
-export interface SegmentResult {
-  readonly lanes: Int32Array;
-  readonly recordLanes: Int32Array;
-  readonly eventCount: number;
-  readonly stoppedNs: number;
-  /** Just after the last event. */
-  readonly lastNs: number;
-  readonly rounds: number;
-  readonly loopMs: number;
-  readonly stretchEvents: number;
-  /** Nothing is left to do anywhere, and nobody had stopped it before. */
-  readonly isDrained: boolean;
-  readonly endFaults: readonly string[];
+/** What its shards came to together: lanes of all actors, by id. */
+export interface SegmentResult extends Omit<ShardResult, 'error' | 'actors' | 'pacer' | 'snapshot'> {
   /** By shard; empty for a run that is not paced. */
   readonly pacers: readonly PacerState[];
   readonly snapshot: Snapshot | undefined;
