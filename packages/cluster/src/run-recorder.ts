@@ -108,9 +108,9 @@ export class RunRecorder implements RecordSink {
   #takeOf(frequent: number, record: RecordCursor): void {
     if (frequent === kind.requestArrived) this.#requests.arrived(record);
     else if (frequent === kind.requestEnded) this.#requests.ended(record);
-    else if (frequent === kind.engineWork) this.#usage.noteWork(record);
+    else if (frequent === kind.engineWork) this.#usage.engineWork(record);
     else if (frequent === kind.engineLoad) this.#usage.engineLoad(record);
-    else if (frequent === kind.engineCounts) this.#usage.engineWork(record);
+    else if (frequent === kind.engineCounts) this.#usage.engineCounts(record);
     else if (frequent === kind.linkUse) this.#usage.linkUse(record, false);
     else if (frequent === kind.portUse) this.#usage.linkUse(record, true);
     else this.#take(record.record());

@@ -57,7 +57,8 @@ export class UsageRecorder {
     appendSample(series, timeNs, metrics.kvUseG1, actor, (columns[fieldsAt + 3] as number) / (columns[fieldsAt + 4] as number));
   }
 
-  noteWork({ columns, fieldsAt, actor }: RecordCursor): void {
+  /** Kept until the engine's counts of the same period come. */
+  engineWork({ columns, fieldsAt, actor }: RecordCursor): void {
     let work = this.#work.get(actor);
     if (work === undefined) {
       work = { busyNs: 0, flopNs: 0, bandwidthNs: 0 };
@@ -69,7 +70,7 @@ export class UsageRecorder {
   }
 
   /** Busy time, and how near linear layers and memory came to what the GPUs can do, over the period. */
-  engineWork({ columns, fieldsAt, timeNs, actor }: RecordCursor): void {
+  engineCounts({ columns, fieldsAt, timeNs, actor }: RecordCursor): void {
     this.periodTokens += columns[fieldsAt + 5] as number;
     const work = this.#work.get(actor);
     const periodNs = timeNs - (columns[fieldsAt + 4] as number);
