@@ -115,7 +115,10 @@ describe('the configurations of NetKV', () => {
 describe('the fit', () => {
   it('finds what the file holds to be of the same kind, in the number of tries it says', async () => {
     const told: number[] = [];
-    const fit = await fitNetkv({ seeds: [1], requests: 300, prefixGroups: [80], parallel: 1, onTry: (tries) => told.push(tries) });
+    const thin = { seeds: [1], requests: 300, prefixGroups: [80], parallel: 1 };
+    const fit = await fitNetkv({ ...thin, onTry: (tries) => told.push(tries) });
+    // Whoever is not told of each try learns their number as well.
+    expect(await fitNetkv(thin)).toEqual(fit);
     expect(fit.frozen).toEqual(frozenParameters());
     expect(told).toEqual(Array.from({ length: fit.tries }, (_, index) => index + 1));
     expect(fit.runs).toBe(2 * fit.tries);

@@ -113,7 +113,8 @@ class Search {
   }
 
   async run(parameters: NetkvParameters): Promise<Runs> {
-    this.#options.onTry?.(++this.tries, parameters);
+    this.tries++;
+    this.#options.onTry?.(this.tries, parameters);
     const seeds = this.#options.seeds ?? [1, 2, 3, 4, 5];
     const of = (scheduler: 'rr' | 'cla'): Promise<Measurement[]> => {
       const { file, settings } = netkvCase({
