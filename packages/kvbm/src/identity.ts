@@ -46,11 +46,6 @@ export function fullBlocks(tokens: number, blockTokens: number): number {
   return Math.floor(tokens / blockTokens);
 }
 
-/** Engine blocks that `tokens` tokens occupy, the partial last one included. */
-export function occupiedBlocks(tokens: number, blockTokens: number): number {
-  return Math.ceil(tokens / blockTokens);
-}
-
 /**
  * Expands a trace's hash ids (each for `traceBlockTokens` tokens, the last one partial) to the identities of the full engine blocks of the first
  * `inputTokens` tokens, written to `out` from index 0. Returns how many were written: floor(inputTokens / blockTokens).

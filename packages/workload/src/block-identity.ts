@@ -40,11 +40,6 @@ export function foldHash(hash: number): number {
   return hash <= Number.MAX_SAFE_INTEGER ? hash : chainHash(Math.floor(hash / TWO_32), hash % TWO_32);
 }
 
-/** How many engine blocks a request's prompt takes, the last one perhaps partial. */
-export function promptBlockCount(inputTokens: number, engineBlockTokens: number): number {
-  return Math.ceil(inputTokens / engineBlockTokens);
-}
-
 /** Refuses an engine block size that fits the table's blocks neither way. */
 export function checkBlockTokens(traceBlockTokens: number, engineBlockTokens: number): void {
   if (!Number.isInteger(engineBlockTokens) || engineBlockTokens < 1) {
