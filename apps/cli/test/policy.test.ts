@@ -99,6 +99,10 @@ describe('braess policy new', () => {
     writeFileSync(test, `${readFileSync(test, 'utf8')}\ntest('no', () => assert.equal(1, 2));\n`);
     expect(await braess(['policy', 'test', test])).toMatchObject({ code: 1, out: expect.stringMatching(/fail 1/) });
     expect(await braess(['policy', 'test', folder.path('none.mjs')])).toMatchObject({ code: 2 });
+    expect(await braess(['policy', 'test', test.replace('.test.mjs', '.ts')])).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/is no test that Node runs; give the one beside a policy, such as [\w-]+\.test\.mjs/),
+    });
     expect(out).toContain('where the planner policy stands, as ./night-shift.ts');
   });
 

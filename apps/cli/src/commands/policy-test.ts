@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { basename, extname, resolve } from 'node:path';
 import { Command } from 'commander';
 import { refuse } from '../arguments.js';
 import { exitCodes } from '../exit-codes.js';
@@ -12,6 +12,11 @@ export function policyTestCommand(): Command {
     .argument('<FILE>', 'the .test.mjs file that braess policy new wrote')
     .action(async (file: string, _options: unknown, command: Command) => {
       if (!existsSync(file)) refuse(command, `FILE: '${file}' does not exist`);
+      if (!/\.[cm]?js$/.test(file))
+        refuse(
+          command,
+          `FILE: '${file}' is no test that Node runs; give the one beside a policy, such as ${basename(file, extname(file))}.test.mjs`,
+        );
       const registers = `data:text/javascript,${encodeURIComponent(
         `import { register } from 'node:module'; register(${JSON.stringify(hook)}, { data: ${JSON.stringify(import.meta.url)} });`,
       )}`;

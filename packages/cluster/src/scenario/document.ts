@@ -44,7 +44,8 @@ export function parseScenarioText(text: string, file: string, settings: readonly
 
 function readChain(path: string, chain: readonly string[], name: string, from: Place | undefined): ScenarioDocument {
   const place = from ?? { file: name, line: 0, column: 0 };
-  if (chain.includes(path)) fail(place, 'extends', `"${name}" extends itself over ${chain.length} files; take one "extends" away`);
+  if (chain.includes(path))
+    fail(place, 'extends', `"${name}" extends itself${chain.length > 1 ? ` over ${chain.length} files` : ''}; take one "extends" away`);
   if (chain.length >= extendsLimit) fail(place, 'extends', `files extend each other ${chain.length} deep; at most ${extendsLimit}`);
   let text: string;
   try {
