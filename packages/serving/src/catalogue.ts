@@ -100,7 +100,7 @@ export interface EngineDivision {
   readonly tensorParallel: number;
   /** Default `tensor-parallel`. */
   readonly attention?: AttentionDivision;
-  /** Second copies of routed experts, with data-parallel attention; default none. Each layer then has so many more, of which a token chooses no more. */
+  /** Further copies of routed experts, with data-parallel attention; default none. Each layer then has so many more, of which a token chooses no more. */
   readonly redundantExperts?: number;
 }
 

@@ -160,7 +160,7 @@ function checkExpertDivision({ name, moe }: ModelSpec, engine: EngineDivision): 
   );
 }
 
-/** Experts of a layer that an engine holds, second copies counted. */
+/** Experts of a layer that an engine holds, further copies counted. */
 export function expertsHeld({ moe }: ModelSpec, { redundantExperts = 0 }: EngineDivision): number {
   return moe === null ? 0 : moe.experts + redundantExperts;
 }

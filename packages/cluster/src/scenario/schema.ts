@@ -165,7 +165,7 @@ const engineSchema = {
     .default(false)
     .describe('Passes in two halves, the exchanges between experts of one beside the work of the other; with data-parallel attention'),
   redundantExperts: count(
-    'Second copies of experts in each layer, with data-parallel attention: experts and copies are spread over the GPUs',
+    'Further copies of experts in each layer, with data-parallel attention: experts and copies are spread over the GPUs',
     0,
   ).default(0),
   blockTokens: count('Tokens of a KV block').default(16),

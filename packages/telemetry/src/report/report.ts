@@ -92,7 +92,7 @@ async function latencySections({ folder, manifest, summary, database, axis }: Pa
   return [
     section(
       'Latency',
-      `Cumulative distributions over ${which}. ITL counts every gap between two tokens, TPOT is one value per request.`,
+      `Cumulative distributions over ${which}. ITL counts every gap between two tokens, those of requests that failed later among them; TPOT is one value per request.`,
       `<div class="grid3">${cdfs.map((svg) => `<div>${svg}</div>`).join('')}<div style="padding-top:26px">${latencyTable(summary)}</div></div>`,
     ),
     section(
