@@ -6,8 +6,8 @@ import { refuse } from './scenario/refuse.js';
 import type { Scenario, ServingGroup } from './scenario/schema.js';
 
 /**
- * Places the engines of the groups, in order; an engine takes neighbouring GPUs of one server, or neighbouring servers of one pod. A group that is packed goes on where the packed one
- * before it ended; one that is spread gives each rack an engine in turn, and within the rack takes the first GPUs that are free.
+ * Places the engines of the groups, in order; an engine takes neighbouring GPUs of one server, or neighbouring servers of one pod. A group that is packed
+ * goes on where the packed one before it ended; one that is spread gives each rack an engine in turn, and within the rack takes the first GPUs that are free.
  */
 export function placeEngines(read: ReadScenario, topology: Topology, groups: readonly GroupPlan[]): EnginePlan[] {
   const { cluster, serving, servingRounds } = read.scenario;

@@ -169,60 +169,78 @@ function chunkTokensOf(read: ReadScenario, index: number): number {
 /** Settings of a group that exclude each other. */
 function checkGroup(read: ReadScenario, model: ModelSpec, index: number): void {
   const group = read.scenario.serving[index] as ServingGroup;
-  const path = ['serving', index];
-  if (group.maxBatchedTokens < group.maxSequences) {
-    refuse(
-      read,
-      [...path, 'maxBatchedTokens'],
-      `is ${group.maxBatchedTokens}, below maxSequences ${group.maxSequences}; a pass must have room for one token of each`,
-    );
-  }
-  if (group.prompts === 'independent' && group.role !== 'prefill') {
-    refuse(
-      read,
-      [...path, 'prompts'],
-      `is independent in a group of role ${group.role}; only prefill engines compute prompts by themselves`,
-    );
-  }
-  if (group.prompts === 'independent' && group.maxChunkTokens !== undefined)
-    refuse(
-      read,
-      [...path, 'maxChunkTokens'],
+  for (const [key, isFaulty, fault] of [
+    ...limitFaults(group, model),
+    ...promptFaults(group),
+    ...expertFaults(group),
+    ...draftFaults(group),
+  ])
+    if (isFaulty) refuse(read, ['serving', index, key], fault);
+}
+
+/** A key, whether its value cannot be, and why, with the way out. */
+type GroupFault = readonly [key: keyof ServingGroup, isFaulty: boolean, fault: string];
+
+function limitFaults(group: ServingGroup, { name, contextTokens }: ModelSpec): GroupFault[] {
+  const { maxBatchedTokens, maxSequences, maxModelTokens = 0, cacheBlocks, prefixCaching } = group;
+  return [
+    [
+      'maxBatchedTokens',
+      maxBatchedTokens < maxSequences,
+      `is ${maxBatchedTokens}, below maxSequences ${maxSequences}; a pass must have room for one token of each`,
+    ],
+    ['maxModelTokens', maxModelTokens > contextTokens, `is ${maxModelTokens}; ${name} takes at most ${contextTokens} tokens`],
+    [
+      'cacheBlocks',
+      cacheBlocks !== undefined && !prefixCaching,
+      `is ${cacheBlocks} without prefixCaching, which keeps none; leave one of the two out`,
+    ],
+  ];
+}
+
+function promptFaults({ prompts, role, maxChunkTokens }: ServingGroup): GroupFault[] {
+  const independent = prompts === 'independent';
+  return [
+    [
+      'prompts',
+      independent && role !== 'prefill',
+      `is independent in a group of role ${role}; only prefill engines compute prompts by themselves`,
+    ],
+    [
+      'maxChunkTokens',
+      independent && maxChunkTokens !== undefined,
       'limits what one prompt takes of a pass, and independent prompts share none; leave one of the two out',
-    );
-  if (group.speculation !== undefined) {
-    const speculative = [...path, 'speculation'];
-    if (group.role === 'prefill') refuse(read, speculative, 'drafts answers, and prefill engines give none; set it in the decode group');
-    if (group.timing.kind !== 'roofline')
-      refuse(
-        read,
-        speculative,
-        `changes the times of a roofline, and those of this group are of kind ${group.timing.kind}; leave one of the two out`,
-      );
-  }
-  if (group.twoBatchOverlap && group.timing.kind !== 'roofline')
-    refuse(
-      read,
-      [...path, 'twoBatchOverlap'],
-      `changes the times of a roofline, and those of this group are of kind ${group.timing.kind}; leave one of the two out`,
-    );
-  if (group.twoBatchOverlap && group.attention !== 'data-parallel')
-    refuse(
-      read,
-      [...path, 'twoBatchOverlap'],
+    ],
+  ];
+}
+
+function expertFaults({ attention, twoBatchOverlap, redundantExperts, timing }: ServingGroup): GroupFault[] {
+  const apart = attention === 'data-parallel';
+  return [
+    ['twoBatchOverlap', twoBatchOverlap && timing.kind !== 'roofline', rooflineOnly(timing.kind)],
+    [
+      'twoBatchOverlap',
+      twoBatchOverlap && !apart,
       'hides exchanges between experts, and tensor parallelism has none; use attention: data-parallel, or leave it out',
-    );
-  if (group.redundantExperts > 0 && group.attention !== 'data-parallel')
-    refuse(
-      read,
-      [...path, 'redundantExperts'],
-      `is ${group.redundantExperts}; tensor parallelism splits each expert over all GPUs and has no second ones: use attention: data-parallel, or leave it out`,
-    );
-  if (group.cacheBlocks !== undefined && !group.prefixCaching)
-    refuse(read, [...path, 'cacheBlocks'], `is ${group.cacheBlocks} without prefixCaching, which keeps none; leave one of the two out`);
-  if ((group.maxModelTokens ?? 0) > model.contextTokens) {
-    refuse(read, [...path, 'maxModelTokens'], `is ${group.maxModelTokens}; ${model.name} takes at most ${model.contextTokens} tokens`);
-  }
+    ],
+    [
+      'redundantExperts',
+      redundantExperts > 0 && !apart,
+      `is ${redundantExperts}; tensor parallelism splits each expert over all GPUs and has no copies: use attention: data-parallel, or leave it out`,
+    ],
+  ];
+}
+
+function draftFaults({ speculation, role, timing }: ServingGroup): GroupFault[] {
+  const drafts = speculation !== undefined;
+  return [
+    ['speculation', drafts && role === 'prefill', 'drafts answers, and prefill engines give none; set it in the decode group'],
+    ['speculation', drafts && timing.kind !== 'roofline', rooflineOnly(timing.kind)],
+  ];
+}
+
+function rooflineOnly(kind: string): string {
+  return `changes the times of a roofline, and those of this group are of kind ${kind}; leave one of the two out`;
 }
 
 function timingOf(

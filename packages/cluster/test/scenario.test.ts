@@ -253,6 +253,26 @@ describe('what cannot be is refused', () => {
       smallest.replace('count: 2', 'count: 1\n    tensorParallel: 3'),
       'serving[0].tensorParallel is 3; servers have 8 GPUs: use a divisor of that, or a multiple',
     ],
+    [
+      'exchanges to hide where there are none',
+      smallest.replace('count: 2', 'count: 2\n    twoBatchOverlap: true'),
+      'hides exchanges between experts',
+    ],
+    [
+      'copies of experts that are split',
+      smallest.replace('count: 2', 'count: 2\n    redundantExperts: 8'),
+      'serving[0].redundantExperts is 8; tensor',
+    ],
+    [
+      'drafts where the times are no roofline',
+      smallest.replace('count: 2', 'count: 2\n    speculation: { draftTokens: 2, acceptance: 0.7 }\n    timing: { kind: polynomial }'),
+      'serving[0].speculation changes the times of a roofline, and those of this group are of kind polynomial',
+    ],
+    [
+      'chunks larger than a pass',
+      smallest.replace('count: 2', 'count: 2\n    maxChunkTokens: 9000'),
+      'serving[0].maxChunkTokens is 9000, above 8192, maxBatchedTokens; lower it',
+    ],
     ['longer than the model takes', smallest.replace('count: 2', 'count: 2\n    maxModelTokens: 200000'), 'takes at most 131072 tokens'],
     [
       'a network that comes out uneven',
